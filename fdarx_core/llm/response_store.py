@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 _CACHED_SEGMENTS = 8
 _REUSED = "reused/"
 _INDEX = ".index"
-_READERS = 16
+_READERS, _WRITERS = 16, 8
 _UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError)
 """Errors of parsing a damaged file, or a file of another format.
 
@@ -162,20 +162,26 @@ class ResponseStore:
                 pass
 
     def put(self, responses: Iterable[Response]) -> None:
-        """Store the final responses, in one new segment a task."""
+        """Store the final responses, in one new segment a task; the segments are written at the same time."""
         final = sorted(
             (response for response in responses if not response.reason.startswith(TRANSIENT)),
             key=lambda response: (response.task, response.key),
         )
+        segments = {}
         for task, rows in groupby(final, key=lambda response: response.task):
             segment = {row.key: row for row in rows}
             digest = blake2b("".join(segment).encode(), digest_size=12).hexdigest()
-            name = f"{task}/{digest}.parquet"
-            write_records(self.root / name, list(segment.values()), Response)
+            segments[f"{task}/{digest}.parquet"] = segment
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            list(writers.map(self._write, segments, segments.values()))
+        for name, segment in segments.items():
             self._own |= dict.fromkeys(segment, name)
             self._remember(name, segment)
         if len(self._own) > _MOST_OWN:
             self.compact()
+
+    def _write(self, name: str, segment: dict[str, Response]) -> None:
+        write_records(self.root / name, list(segment.values()), Response)
 
     def compact(self, *, prune: bool = False) -> None:
         """Write the keys of segments that no key file covers into one, unless they are few.

@@ -18,6 +18,10 @@ def exists(address: str) -> bool:
     return os.path.exists(address)  # noqa: PTH110 (Path.exists raises on names too long before Python 3.12)
 
 
+def is_file(address: str) -> bool:
+    return os.path.isfile(address)  # noqa: PTH113
+
+
 def is_dir(address: str) -> bool:
     return os.path.isdir(address)  # noqa: PTH112
 
@@ -66,23 +70,47 @@ def read_range(address: str, start: int, stop: int) -> bytes:
 
 @contextmanager
 def open_output(address: str) -> Iterator[BinaryIO]:
-    target = Path(address)
-    temporary = target.parent / f".tmp-{uuid4().hex}"
+    temporary = str(Path(address).parent / f".tmp-{uuid4().hex}")
+    with stage(temporary) as stream:
+        yield stream
+    try:
+        if not move(temporary, address, ""):
+            raise StorageError(f"cannot write {address}: its folder was deleted while it was written; run it again")
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+@contextmanager
+def stage(address: str) -> Iterator[BinaryIO]:
+    """Open a new file, which is complete on the disk at the end of the context, or deleted if it raises."""
+    file = Path(address)
     with _explained("write", address):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        stream = temporary.open("xb")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        stream = file.open("xb")
     try:
         with _device_explained(address), stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        with _explained("write", address):
-            temporary.replace(target)
-            _sync_folder(target.parent)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink()
+            file.unlink()
         raise
+
+
+def move(source: str, address: str, tag: str) -> bool:
+    """Move a staged file to its place, where it replaces another; return False where the staged file is gone."""
+    target = Path(address)
+    with _explained("write", address):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            Path(source).replace(target)
+        except FileNotFoundError:
+            return False
+        _sync_folder(target.parent)
+    return True
 
 
 def tag(address: str) -> str:

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from fdarx_core.storage import local
-from fdarx_core.storage.errors import StorageError
+from fdarx_core.storage.errors import RunConflict, StorageError
 from fdarx_core.storage.retry import SERVER_STATE
+
+if TYPE_CHECKING:
+    from fdarx_core.storage.epoch import Epoch
 
 
 class Store(Protocol):
     """The interface of the modules `local` and `s3`. Addresses are those of `Location`."""
 
     def exists(self, address: str) -> bool: ...
+    def is_file(self, address: str) -> bool: ...
     def is_dir(self, address: str) -> bool: ...
     def size(self, address: str) -> int: ...
     def walk(self, address: str, recursive: bool) -> Iterator[str]: ...
@@ -25,6 +29,8 @@ class Store(Protocol):
     def open_input(self, address: str) -> BinaryIO: ...
     def read_range(self, address: str, start: int, stop: int) -> bytes: ...
     def open_output(self, address: str) -> AbstractContextManager[BinaryIO]: ...
+    def stage(self, address: str) -> AbstractContextManager[BinaryIO]: ...
+    def move(self, source: str, address: str, tag: str) -> bool: ...
     def tag(self, address: str) -> str: ...
     def replace(self, address: str, data: bytes, tag: str) -> bool: ...
     def delete(self, address: str) -> None: ...
@@ -36,21 +42,24 @@ class Location:
     """A local path or `s3://bucket/key`, immutable and picklable. `str()` returns the address without a final slash.
 
     A folder is an address with files under it. All methods raise StorageError for a place that cannot be reached.
+    Writing and deleting at a location of a run that a job writes raise RunConflict once its `epoch` has ended.
     """
 
     address: str
+    epoch: Epoch | None = field(default=None, compare=False, repr=False)
 
-    def __init__(self, address: str | os.PathLike[str]) -> None:
+    def __init__(self, address: str | os.PathLike[str], epoch: Epoch | None = None) -> None:
         object.__setattr__(self, "address", _checked(os.fspath(address)))
+        object.__setattr__(self, "epoch", epoch)
 
     def __str__(self) -> str:
         return self.address
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickle, (self.address,)
+        return _unpickle, (self.address, self.epoch)
 
     def __truediv__(self, name: str) -> Location:
-        return Location(f"{self.address.rstrip('/')}/{name}")
+        return Location(f"{self.address.rstrip('/')}/{name}", self.epoch)
 
     @classmethod
     def glob(cls, pattern: str) -> list[Location]:
@@ -75,10 +84,13 @@ class Location:
         head, slash, _ = self.address.rpartition("/")
         if self.is_remote and head == "s3:/":
             return self
-        return Location(head or slash or ".")
+        return Location(head or slash or ".", self.epoch)
 
     def exists(self) -> bool:
         return _store(self.address).exists(self.address)
+
+    def is_file(self) -> bool:
+        return _store(self.address).is_file(self.address)
 
     def is_dir(self) -> bool:
         return _store(self.address).is_dir(self.address)
@@ -93,7 +105,8 @@ class Location:
 
     def list(self, *, recursive: bool = False) -> list[Location]:
         """Return the files of this folder, sorted by address, without hidden ones. A missing folder has none."""
-        return sorted(Location(address) for address in _store(self.address).walk(self.address, recursive))
+        found = _store(self.address).walk(self.address, recursive)
+        return sorted(Location(address, self.epoch) for address in found)
 
     def open_input(self) -> BinaryIO:
         """Open a seekable buffered stream. From S3, only the ranges that are read are fetched."""
@@ -101,11 +114,29 @@ class Location:
 
     def open_output(self) -> AbstractContextManager[BinaryIO]:
         """Open a stream whose content appears as a whole at the end of the context, or not at all if it raises."""
+        if self.epoch is not None:
+            return self._open_staged(self.epoch)
         return _store(self.address).open_output(self.address)
 
     def read_range(self, start: int, stop: int) -> bytes:
         """Return the bytes from `start` to before `stop`, in one request; fewer where the file ends before."""
         return _store(self.address).read_range(self.address, start, stop)
+
+    @contextmanager
+    def _open_staged(self, epoch: Epoch) -> Iterator[BinaryIO]:
+        store, staged = _store(self.address), epoch.stage().address
+        with store.stage(staged) as stream:
+            yield stream
+        tag = store.tag(staged)
+        try:
+            epoch.check()
+        except RunConflict:
+            with suppress(StorageError):
+                store.delete(staged)
+            raise
+        if not store.move(staged, self.address, tag):
+            epoch.check()
+            raise RunConflict(f"{self.address} was not written: another job that takes the run has deleted {staged}")
 
     def read_bytes(self) -> bytes:
         with self.open_input() as stream:
@@ -125,7 +156,8 @@ class Location:
     def replace(self, data: bytes, tag: str) -> bool:
         """Write the file if it is still that of the tag; return whether it was.
 
-        On a disk, and on servers without conditional writes, the file is written in any case: use a lock as well.
+        On a disk, and on servers without conditional writes, the file is written in any case: use a lock as well. It
+        is not for the files of a run, which have epochs.
         """
         return _store(self.address).replace(self.address, data, tag)
 
@@ -134,6 +166,8 @@ class Location:
 
     def delete(self) -> None:
         """Delete the file if there is one."""
+        if self.epoch is not None:
+            self.epoch.check()
         _store(self.address).delete(self.address)
 
     def check_writable(self) -> None:
@@ -141,11 +175,11 @@ class Location:
         _store(self.address).check_writable(self.address)
 
 
-def _unpickle(address: str) -> Location:
+def _unpickle(address: str, epoch: Epoch | None) -> Location:
     """Return the location. Its sender has reached the server, so this process retries as after a success."""
     if address.startswith("s3://"):
         SERVER_STATE.reached = True
-    return Location(address)
+    return Location(address, epoch)
 
 
 def _store(address: str) -> Store:

@@ -36,7 +36,9 @@ class RunDirectory:
     """The folder of a job's outputs, on a disk or on S3. It can be pickled; its root is absolute.
 
     `resumed` says that the run was started before, `complete` that it had finished. `claim` is the lock of the process
-    that writes `run.json`; pickled copies, with which workers write parts, do not have it.
+    that writes `run.json`; pickled copies, with which workers write parts, do not have it. The locations of a run that
+    a job began have its epoch, here and in pickled copies: they cannot be written any more once another job has taken
+    over the run, or this one has released it.
     """
 
     root: Location
@@ -68,6 +70,7 @@ class RunDirectory:
         _existing_run(root, job, config)
         root.check_writable()
         claim = acquire_run_lock(root, job)
+        root = Location(root.address, claim.epoch)
         earlier = _existing_run(root, job, config)  # again, as another job may have written it meanwhile
         if earlier is None:
             run = cls(root, claim=claim)
@@ -116,13 +119,11 @@ class RunDirectory:
         self._write({**self.info(), **(summary or {}), "status": status, "stopped": _now()})
 
     def release(self) -> None:
-        """Let other jobs write the run. Call it after the last write."""
+        """Let other jobs write the run. Call it after the last write: on S3, this one cannot write any more."""
         if self.claim is not None:
             self.claim.release()
 
     def _write(self, info: dict[str, Any]) -> None:
-        if self.claim is not None:
-            self.claim.check()
         self.file("run.json").write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -2,7 +2,8 @@
 
 On a disk the lock is an advisory file lock, which the system releases when the process ends. On S3, and on file systems
 without locks, each job writes a claim under `.claims/` and changes it every few seconds (a heartbeat). A claim whose
-heartbeat stops belongs to a dead job, and is removed.
+heartbeat stops belongs to a dead job, and is removed. Whoever takes a run ends the epoch of the job before, since that
+job may only be suspended, or have workers that live on (see `epoch`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
 
+from fdarx_core.storage.epoch import Epoch, clear_staged, remove
 from fdarx_core.storage.errors import RunConflict, StorageError, Unreachable
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.retry import retry_limit
@@ -42,27 +44,30 @@ _LOG = logging.getLogger(__name__)
 class RunLock:
     """The right to write a run, until `release`, until no reference to this object is left, or until the process ends.
 
-    `check` raises RunConflict where another job has taken over the run.
+    `epoch` is to be checked by each commit.
     """
 
-    def __init__(self, check: Callable[[], None], release: Callable[[], None]) -> None:
-        self.check = check
+    def __init__(self, epoch: Epoch, release: Callable[[], None]) -> None:
+        self.epoch = epoch
         self.release = weakref.finalize(self, release)
 
 
 def acquire_run_lock(root: Location, job: str) -> RunLock:
-    """Return the lock of a run once no other job has it. Raises RunConflict, which names the other job.
+    """Return the lock of a run once no other job has it, and no earlier one can write any more.
 
-    After a job on S3 was killed, this takes about twelve seconds, and logs that it waits.
+    After a job on S3 was killed, this takes about twelve seconds, and logs that it waits. Raises RunConflict, which
+    names the other job.
     """
     since = datetime.now(timezone.utc).isoformat(timespec="seconds")
     owner = f"{job} on {socket.gethostname()}, process {os.getpid()}, since {since}"
-    file = None if root.is_remote else _lock_file(root, owner)
-    if file is not None:
-        return RunLock(lambda: None, file.close)
-    heartbeat = Heartbeat(root, owner)
-    heartbeat.start()
-    return RunLock(heartbeat.check, heartbeat.stop)
+    epoch = Epoch(root.address, uuid4().hex)
+    file = None if root.is_remote else _lock_file(root, owner, epoch)
+    if file is None:
+        heartbeat = Heartbeat(root, owner, epoch)
+        heartbeat.start()
+    lock = RunLock(epoch, heartbeat.stop if file is None else file.close)
+    clear_staged(root)
+    return lock
 
 
 @contextmanager
@@ -76,7 +81,8 @@ def folder_lock(place: Location) -> Iterator[Callable[[], bool]]:
         if not place.is_remote and _locked_in_turn(stack.enter_context(_open_lock_file(place))):
             yield lambda: True
             return
-        turn = Turn(place, f"process {os.getpid()} on {socket.gethostname()}")
+        owner = f"process {os.getpid()} on {socket.gethostname()}"
+        turn = Turn(place, owner, Epoch(place.address, uuid4().hex))
         turn.start()
         try:
             yield turn.is_held
@@ -98,23 +104,32 @@ def _conflict(root: Location, owner: str) -> RunConflict:
     return RunConflict(f"{root} is being written by another job ({owner}); {remedy}")
 
 
-def _lock_file(root: Location, owner: str) -> BinaryIO | None:
-    """Lock the file and write the owner into it. Returns None where the file system has no locks."""
+def _lock_file(root: Location, owner: str, epoch: Epoch) -> BinaryIO | None:
+    """Lock the file, end the epoch that it names, and write owner and epoch into it.
+
+    Returns None where the file system has no locks.
+    """
     stream = _open_lock_file(root)
     try:
         _flock(stream, wait=False)
     except BlockingIOError:
         with stream:
-            stream.seek(0)
-            raise _conflict(root, stream.read().decode(errors="replace") or "unknown") from None
+            raise _conflict(root, _lines(stream)[0]) from None
     except (ImportError, OSError):
         stream.close()
         return None
+    for token in _lines(stream)[1:]:  # workers of an ended job may live on
+        Epoch(root.address, token).end(f"another job ({owner}) has taken the run over")
     with suppress(OSError):  # on a full disk the lock holds without the name of its owner
         stream.truncate(0)
-        stream.write(owner.encode())
+        stream.write(f"{owner}\n{epoch.token}\n".encode())
         stream.flush()
     return stream
+
+
+def _lines(stream: BinaryIO) -> list[str]:
+    stream.seek(0)
+    return stream.read().decode(errors="replace").splitlines() or ["unknown"]
 
 
 def _open_lock_file(place: Location) -> BinaryIO:
@@ -132,28 +147,26 @@ def _flock(stream: BinaryIO, *, wait: bool) -> None:
 class _Claim:
     """The content of a claim's file.
 
-    `beat` grows with each heartbeat. `holds` says that the job writes the run; before, it looks for other jobs. `dead`
-    lists the tokens of jobs that it found dead. `number` is the place in the queue of a `Turn`, 0 before it has one.
+    `token` is that of the job's epoch. `beat` grows with each heartbeat. `holds` says that the job writes the run;
+    before, it looks for other jobs. `number` is the place in the queue of a `Turn`, 0 before it has one.
     """
 
     token: str
     owner: str
     beat: int = 0
     holds: bool = False
-    dead: tuple[str, ...] = ()
     number: int = 0
 
 
 class Heartbeat:
     """The claim of this process on a folder, and the thread that renews it."""
 
-    def __init__(self, root: Location, owner: str) -> None:
-        self._root = root
-        self._claim = _Claim(uuid4().hex, owner)
+    def __init__(self, root: Location, owner: str, epoch: Epoch) -> None:
+        self._root, self._epoch = root, epoch
+        self._claim = _Claim(epoch.token, owner)
         self._file = self._file_of(self._claim)
         self._writing = threading.Lock()
         self._stopped = threading.Event()
-        self._lost = ""
 
     def start(self) -> None:
         """Return once this process holds the folder. Raises RunConflict where another living job holds it."""
@@ -162,21 +175,23 @@ class Heartbeat:
         try:
             self._await_others()
             self._write(holds=True)
+            self._epoch.check()  # this process may have been suspended, and taken for dead, before it held the folder
         except BaseException:
             self.stop()
             raise
-
-    def check(self) -> None:
-        """Raise RunConflict where another job has taken over the folder."""
-        if self._lost:
-            raise RunConflict(f"{self._root}: {self._lost}; this job has stopped")
 
     def stop(self) -> None:
         """Remove the claim. Where the server does not answer, the claim expires."""
         self._stopped.set()
         if self._writing.acquire(timeout=_RELEASE_TIMEOUT_S):
             with suppress(StorageError), retry_limit(_RELEASE_TIMEOUT_S):
-                _remove(self._file)
+                self._end_own()
+                remove(self._file)
+
+    def _end_own(self) -> None:
+        """End the epoch: the next job finds no claim by which it could do this, and workers may live on."""
+        if not self._epoch.has_ended():
+            self._epoch.end(f"the job that wrote it ({self._claim.owner}) has released it")
 
     def _await_others(self) -> None:
         """Return when all other claims are gone or dead. Of two jobs that start, that with the lower token goes on."""
@@ -193,43 +208,52 @@ class Heartbeat:
                     raise _conflict(self._root, other.owner)
                 if not lives and time.monotonic() - seen_at > HEARTBEAT_TIMEOUT_S:
                     _LOG.warning("%s: it does not, going on", self._root)
-                    self._write(dead=(*self._claim.dead, other.token))
-                    _remove(self._file_of(other))
+                    self._bury(other)
             time.sleep(_POLL_S)
+
+    def _bury(self, other: _Claim) -> None:
+        """End the epoch of a silent job, and remove its claim."""
+        why = "because this one had not renewed its claim"
+        self._epoch_of(other).end(f"another job ({self._claim.owner}) has taken the run over, {why}")
+        remove(self._file_of(other))
 
     def _renew(self) -> None:
         """Write a heartbeat every few seconds; interrupt the main thread when another job has taken over."""
         while not self._stopped.wait(HEARTBEAT_S):
             with suppress(StorageError):  # a server that does not answer is unreachable for other jobs too
-                if self._claim.holds:
-                    self._check_takeover()
+                if self._claim.holds and not self.is_held():
+                    if not self._stopped.is_set():  # else this process has released the folder
+                        self._give_up()
+                    return
                 self._write()
-            if self._lost:
-                self._give_up()
-                return
 
     def _give_up(self) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    def _check_takeover(self) -> None:
-        """Record whether another job has taken over the folder."""
-        files, token = self._files(), self._claim.token
-        others = [one for one in self._others(files) if token in one.dead or (one.holds and one.token < token)]
-        if others or (self._file not in files and not self._file.exists()):
-            name = f"another job ({others[0].owner})" if others else "another job"
-            self._lost = f"{name} has taken the run over, because this one had not renewed its claim"
+    def is_held(self) -> bool:
+        """Return whether no other job has taken the folder; of two that hold it, that with the lower token goes on."""
+        if self._epoch.has_ended():
+            return False
+        for other in self._others(self._files()):
+            if other.holds and other.token < self._claim.token:
+                self._epoch.end(f"another job ({other.owner}) has taken the run over at the same time")
+                return False
+        return True
 
     def _files(self) -> list[Location]:
         return (self._root / ".claims").list()
 
     def _others(self, files: list[Location]) -> list[_Claim]:
-        """Read the claims of other jobs that are not known to be dead."""
+        """Read the claims of other jobs whose epoch has not ended: one that slept may write its old claim anew."""
         claims = [_read(file) for file in files if file != self._file]
-        return [claim for claim in claims if claim is not None and claim.token not in self._claim.dead]
+        return [claim for claim in claims if claim is not None and not self._epoch_of(claim).has_ended()]
+
+    def _epoch_of(self, claim: _Claim) -> Epoch:
+        return Epoch(self._root.address, claim.token)
 
     def _write(self, **changes: Any) -> None:
         with self._writing:
-            if not self._stopped.is_set() and not self._lost:
+            if not self._stopped.is_set():
                 self._claim = replace(self._claim, beat=self._claim.beat + 1, **changes)
                 self._file.write_text(json.dumps(asdict(self._claim)))
 
@@ -244,10 +268,8 @@ class Turn(Heartbeat):
     Source: Lamport, A new solution of Dijkstra's concurrent programming problem, 1974 (the bakery algorithm).
     """
 
-    def is_held(self) -> bool:
-        """Return whether no other process has taken the folder over."""
-        self._check_takeover()
-        return not self._lost
+    def _end_own(self) -> None:
+        """Leave the epoch as it is: nothing is committed by it."""
 
     def _await_others(self) -> None:
         before = self._others(self._files())
@@ -261,8 +283,7 @@ class Turn(Heartbeat):
                     seen[other.token] = other.beat, time.monotonic()
                 elif time.monotonic() - since > HEARTBEAT_TIMEOUT_S:
                     _LOG.warning("%s: %s has ended without releasing it, going on", self._root, other.owner)
-                    self._write(dead=(*self._claim.dead, other.token))
-                    _remove(self._file_of(other))
+                    self._bury(other)
             time.sleep(_TURN_POLL_S)
 
     def _give_up(self) -> None:
@@ -272,16 +293,9 @@ class Turn(Heartbeat):
 def _read(file: Location) -> _Claim | None:
     """Return None for a file that is no claim, and for a claim that was removed since the files were listed."""
     try:
-        return _Claim(**json.loads(file.read_bytes()))
+        found = json.loads(file.read_bytes())
+        return _Claim(**{one.name: found[one.name] for one in fields(_Claim) if one.name in found})
     except Unreachable:
         raise
     except (StorageError, ValueError, TypeError):
         return None
-
-
-def _remove(file: Location) -> None:
-    """Delete a claim, or make it invalid where this process may not delete."""
-    try:
-        file.delete()
-    except StorageError:
-        file.write_bytes(b"{}\n")

@@ -80,8 +80,16 @@ _CHANGED = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409", "N
 """Replies to a conditional write of an object that is not the expected one, or that others write now."""
 
 
+_TOO_LARGE = ("InvalidRequest", "EntityTooLarge", "413")
+"""Replies to the copy of an object above 5 GiB in one request."""
+
+
 def exists(address: str) -> bool:
     return (bool(_split(address)[1]) and _head(address) is not None) or is_dir(address)
+
+
+def is_file(address: str) -> bool:
+    return _head(address) is not None
 
 
 def is_dir(address: str) -> bool:
@@ -131,6 +139,43 @@ def open_output(address: str) -> Iterator[BinaryIO]:
     with tempfile.TemporaryFile() as stream:
         yield stream
         upload(stream, *_split(address))
+
+
+stage = open_output
+"""A staged object is one like all others."""
+
+
+def move(source: str, address: str, tag: str) -> bool:
+    """Copy an object of this tag to its place and delete it; return False where it is gone or has another tag."""
+    if not tag:
+        return False
+
+    def copy() -> bool:
+        try:
+            _copy(source, address, tag)
+        except Exception as error:
+            if has_code(error, *_CHANGED):
+                return False
+            raise
+        return True
+
+    moved = with_retries("write", address, copy)
+    if moved:
+        with suppress(StorageError):  # what stays is hidden, and deleted by the next job
+            delete(source)
+    return moved
+
+
+def _copy(source: str, address: str, tag: str) -> None:
+    """Copy in one request, or in several where the object is too large for one."""
+    bucket, key = _split(address)
+    origin = dict(zip(("Bucket", "Key"), _split(source), strict=True))
+    try:
+        client().copy_object(Bucket=bucket, Key=key, CopySource=origin, CopySourceIfMatch=tag)
+    except Exception as error:
+        if not has_code(error, *_TOO_LARGE):
+            raise
+        client().copy(origin, bucket, key, ExtraArgs={"CopySourceIfMatch": tag})
 
 
 def tag(address: str) -> str:

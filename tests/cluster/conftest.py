@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.cluster.nodes import Nodes, three_nodes
+from tests.cluster.nodes import Nodes, running_nodes
 from tests.conftest import REPOSITORY
 from tests.pipeline.scripted import KEY_VARIABLE, PLANTED_KEY
 
@@ -19,5 +19,5 @@ def nodes() -> Iterator[Nodes]:
         # workers have the environment that their node began with
         patch.setenv(KEY_VARIABLE, PLANTED_KEY)
         patch.setenv("PYTHONPATH", str(REPOSITORY))
-        with three_nodes(Path(folder)) as running:
+        with running_nodes(Path(folder)) as running:
             yield running

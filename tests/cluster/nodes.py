@@ -25,9 +25,10 @@ _TRIES = 4
 
 @dataclass(slots=True)
 class Nodes:
-    """A head, on which drivers run, and two workers; a CPU each."""
+    """A head, on which drivers run, and workers; a CPU each."""
 
     cluster: Any
+    workers: int = 2
 
     @property
     def environment(self) -> dict[str, str]:
@@ -41,8 +42,12 @@ class Nodes:
 
     def refill(self) -> None:
         """As many workers as at first."""
-        while len(self.cluster.worker_nodes) < 2:
+        while len(self.cluster.worker_nodes) < self.workers:
             add_node(self.cluster)
+
+    def lose_head(self) -> None:
+        """SIGKILL to every process of the head; the workers live on until they miss it."""
+        self.cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
 
 
 class Slow:
@@ -65,12 +70,12 @@ def add_node(cluster: Any, **options: Any) -> None:
 
 
 @contextmanager
-def three_nodes(folder: Path) -> Iterator[Nodes]:
-    """`folder` holds what Ray writes; its path is short, since sockets lie in it."""
+def running_nodes(folder: Path, workers: int = 2) -> Iterator[Nodes]:
+    """A head and workers. `folder` holds what Ray writes; its path is short, since sockets lie in it."""
     cluster = Cluster()
     try:
         add_node(cluster, temp_dir=str(folder), include_dashboard=False)
-        nodes = Nodes(cluster)
+        nodes = Nodes(cluster, workers)
         nodes.refill()
         yield nodes
     finally:

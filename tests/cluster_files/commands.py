@@ -19,9 +19,10 @@ _OURS = re.compile(r"^/(opt|etc)/fdarx/")
 def faults(tree: Tree) -> Iterator[str]:
     for document in tree.of("RayJob"):
         name = f"RayJob/{document['metadata']['name']}"
-        cluster = document["spec"]["clusterSelector"]["ray.io/cluster"]
-        if f"RayCluster/{cluster}" not in tree.documents:
-            yield f"{name}: no RayCluster {cluster}"
+        selector = document["spec"].get("clusterSelector", {})
+        for cluster in selector.values():
+            if f"RayCluster/{cluster}" not in tree.documents:
+                yield f"{name}: no RayCluster {cluster}"
         yield from (f"{name}: {fault}" for fault in command_faults(document["spec"]["entrypoint"]))
 
 

@@ -43,6 +43,9 @@ def _image(pod: Pod) -> Iterator[str]:
 
 
 def _redis(cluster: Document, tree: Tree) -> Iterator[str]:
+    """Of clusters that outlive their head; one of a RayJob is replaced with it."""
+    if "gcsFaultToleranceOptions" not in cluster:
+        return
     host, _, port = cluster["gcsFaultToleranceOptions"]["redisAddress"].partition(":")
     service = tree.documents.get(f"Service/{host}")
     if service is None or int(port) not in [one["port"] for one in service["spec"]["ports"]]:

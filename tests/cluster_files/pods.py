@@ -47,9 +47,12 @@ def pods(tree: Tree) -> Iterator[Pod]:
 
 
 def clusters(tree: Tree) -> Iterator[tuple[str, Document]]:
-    for kind, field in (("RayCluster", None), ("RayService", "rayClusterConfig")):
+    """Those that are applied, and those that RayServices and RayJobs bring."""
+    for kind, field in (("RayCluster", None), ("RayService", "rayClusterConfig"), ("RayJob", "rayClusterSpec")):
         for document in tree.of(kind):
-            yield f"{kind}/{document['metadata']['name']}", document["spec"][field] if field else document["spec"]
+            found = document["spec"].get(field) if field else document["spec"]
+            if found is not None:
+                yield f"{kind}/{document['metadata']['name']}", found
 
 
 def faults(tree: Tree) -> Iterator[str]:

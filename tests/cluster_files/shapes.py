@@ -84,17 +84,31 @@ _CLUSTER = _of(
     headGroupSpec=_HEAD,
     workerGroupSpecs={"type": "array", "items": _WORKERS},
 )
-# KubeRay refuses backoffLimit, suspend and a shutdown where the cluster is not the job's own
+_SUBMITTED: dict[str, Schema] = {
+    "entrypoint": _TEXT,
+    "submissionMode": _one_of("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"),
+    "submitterPodTemplate": _core("PodTemplateSpec"),
+    "entrypointNumCpus": {"type": "number"},
+    "metadata": _TEXTS,
+    "activeDeadlineSeconds": _NUMBER,
+}
 _JOB = _of(
     "entrypoint",
     "clusterSelector",
-    entrypoint=_TEXT,
     clusterSelector=_of("ray.io/cluster", **{"ray.io/cluster": _NAME}),
-    submissionMode=_one_of("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode"),
-    submitterPodTemplate=_core("PodTemplateSpec"),
-    entrypointNumCpus={"type": "number"},
-    metadata=_TEXTS,
-    activeDeadlineSeconds=_NUMBER,
+    **_SUBMITTED,
+)
+# a job is started again, and its nodes are removed, only where the cluster is its own
+_JOB_WITH_CLUSTER = _of(
+    "entrypoint",
+    "rayClusterSpec",
+    "backoffLimit",
+    "shutdownAfterJobFinishes",
+    rayClusterSpec=_CLUSTER,
+    backoffLimit=_NUMBER,
+    shutdownAfterJobFinishes={"const": True},
+    ttlSecondsAfterFinished=_NUMBER,
+    **_SUBMITTED,
 )
 _SERVICE = _of(
     "rayClusterConfig",
@@ -125,6 +139,7 @@ _ENDPOINT = _of(
 SCHEMAS: dict[str, Schema] = {
     "RayCluster": _resource("ray.io/v1", "RayCluster", _CLUSTER),
     "RayJob": _resource("ray.io/v1", "RayJob", _JOB),
+    "RayJob with a cluster": _resource("ray.io/v1", "RayJob", _JOB_WITH_CLUSTER),
     "RayService": _resource("ray.io/v1", "RayService", _SERVICE),
     "PodMonitor": _resource(
         "monitoring.coreos.com/v1",
@@ -145,7 +160,8 @@ KUBERNETES = "1.35"
 
 def faults(tree: Tree) -> Iterator[str]:
     for name, document in tree.documents.items():
-        schema = SCHEMAS.get(document["kind"])
+        own = " with a cluster" if "rayClusterSpec" in document.get("spec", {}) else ""
+        schema = SCHEMAS.get(f"{document['kind']}{own}")
         found = _core_shapes(document) if schema is None else _of_operator(document, schema)
         yield from (f"{name}: {fault}" for fault in found)
 

@@ -21,6 +21,7 @@ from tests.cluster_files import commands, network, nodes, pods, serve_configs, s
 from tests.cluster_files.tree import CLUSTER, COMPONENTS, KUSTOMIZED, Document, Tree, load, read
 
 _CLUSTER, _SERVICE, _SWEEP = "RayCluster/fdarx", "RayService/qa-rag", "RayJob/sweep"
+_UNATTENDED = "RayJob/build-unattended"
 _MISSING = object()
 
 
@@ -158,6 +159,11 @@ _BROKEN: list[tuple[str, tuple[str | int, ...], Any, str]] = [
     ("PodMonitor/fdarx-nodes", ("spec", "podMetricsEndpoints", 0, "port"), "prom", "no pod has a port prom"),
     (_SWEEP, ("spec", "backoffLimit"), 2, "'backoffLimit' was unexpected"),
     (_SWEEP, ("spec", "clusterSelector", "ray.io/cluster"), "other", "no RayCluster other"),
+    (_UNATTENDED, ("spec", "backoffLimit"), -1, "is less than the minimum"),
+    (_UNATTENDED, ("spec", "clusterSelector"), {"ray.io/cluster": "fdarx"}, "'clusterSelector' was unexpected"),
+    (_UNATTENDED, ("spec", "shutdownAfterJobFinishes"), False, "True was expected"),
+    (_UNATTENDED, ("spec", "rayClusterSpec", "rayVersion"), "2.59.0", "pyproject.toml pins"),
+    (_UNATTENDED, ("spec", "entrypoint"), "python -m jobs.cli build --label x --out y", "does not take"),
     (_SWEEP, ("spec", "entrypoint"), "python -m jobs.cli sweep", "no job"),
     (_SWEEP, ("spec", "entrypoint"), "python -m jobs.cli evaluate --benchmark x --out y --gpu 8", "does not take"),
     (

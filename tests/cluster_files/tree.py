@@ -20,7 +20,14 @@ GUIDE = REPOSITORY / "docs" / "cluster.md"
 KUBERAY = CLUSTER / "kuberay"
 _SECRET = re.compile(r"kubectl create secret (?:generic|tls) (\S+)([^\n]*)")
 _KEY = re.compile(r"--from-(?:literal|file)=([\w.]+)|--(cert|key)=")
-KUSTOMIZED = ("kuberay", "kuberay/service", "kuberay/jobs/build", "kuberay/jobs/sweep", "grafana")
+KUSTOMIZED = (
+    "kuberay",
+    "kuberay/service",
+    "kuberay/jobs/build",
+    "kuberay/jobs/build-unattended",
+    "kuberay/jobs/sweep",
+    "grafana",
+)
 COMPONENTS = ("ingress", "disruption-budgets")
 """Those that a user may add to the service."""
 _APPLIED = ("prometheus/pods.yaml",)

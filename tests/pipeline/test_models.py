@@ -217,10 +217,13 @@ def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_replaced_without_running_again(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", [60, *(pytest.param(calls, marks=pytest.mark.nightly) for calls in (10, 120))])
+def test_a_killed_worker_is_replaced_without_running_again(
+    calm: Path, server: LoopbackServer, tmp_path: Path, after: int
+) -> None:
     server.latency = 0.2  # few answers arrive while a segment is written, even on a busy machine
     out = tmp_path / "run"
-    done = interrupted(server, tmp_path, out, lambda one: os.kill(asking_process_of(one.pid), signal.SIGKILL), after=60)
+    done = interrupted(server, tmp_path, out, lambda one: os.kill(asking_process_of(one.pid), signal.SIGKILL), after)
     assert done.returncode == 0
     assert qa(out) == qa(calm)
     assert answered_twice(server) <= LOST_WITH_A_PROCESS + 0.02 * len(server.answered)

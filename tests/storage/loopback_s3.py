@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 @dataclass
 class Call:
-    """One request as the server saw it; `number` counts from 1."""
+    """One request as the server saw it; `number` counts from 1. `source` is what is to be copied, if it has the tag."""
 
     number: int
     method: str
@@ -26,6 +26,8 @@ class Call:
     query: dict[str, list[str]]
     access_key: str
     body: bytes = b""
+    source: str = ""
+    source_tag: str = ""
 
 
 @dataclass
@@ -90,6 +92,12 @@ class LoopbackS3:
             keys = sorted(name.partition("/")[2] for name in self.objects if name.startswith(f"{bucket}/{prefix}"))
             listed = "".join(f"<Contents><Key>{escape(key)}</Key></Contents>" for key in keys)
             return 200, _xml("ListBucketResult", f"<KeyCount>{len(keys)}</KeyCount>{listed}"), {}
+        if call.source:
+            found = self.objects.get(call.source)
+            if found is None or _tag(found) != call.source_tag:
+                return _error(Fault(404, "NoSuchKey") if found is None else Fault(412, "PreconditionFailed"))
+            self.objects[call.key] = found
+            return 200, _xml("CopyObjectResult", f"<ETag>{_tag(found)}</ETag>"), {}
         if call.method == "PUT":
             self.objects[call.key] = call.body
             return 200, b"", {"ETag": _tag(call.body)}
@@ -112,7 +120,9 @@ def _handler(server: LoopbackS3) -> type[BaseHTTPRequestHandler]:
             credential = self.headers.get("Authorization", "").partition("Credential=")[2].partition("/")[0]
             query = parse_qs(parts.query, keep_blank_values=True)
             key = unquote(parts.path).strip("/")
-            call = Call(len(server.calls) + 1, self.command, key, query, credential, body)
+            source = unquote(self.headers.get("x-amz-copy-source", "")).strip("/")
+            source_tag = self.headers.get("x-amz-copy-source-if-match", "")
+            call = Call(len(server.calls) + 1, self.command, key, query, credential, body, source, source_tag)
             server.calls.append(call)
             fault = server.faults(call)
             if fault is not None and fault.done_first:
