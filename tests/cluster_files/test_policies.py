@@ -12,7 +12,7 @@ from tests.cluster_files.pods import clusters
 from tests.cluster_files.tree import COMPONENTS, GUIDE, Tree, load
 
 SERVE, DASHBOARD, GCS, CLIENT, METRICS, REDIS, WORKER_PORT = 8000, 8265, 6379, 10001, 8080, 6379, 30123
-JOBS, SERVICE, SUBMITTERS = "RayCluster/fdarx/", "RayService/qa-rag/", ("build", "sweep")
+JOBS, SERVICE, SUBMITTERS = "RayCluster/fdarx/", "RayService/qa-rag/", ("build", "build-unattended", "sweep")
 
 OPERATOR = Peer("operator", {"app.kubernetes.io/name": "kuberay-operator"}, "ray-system")
 PROMETHEUS = Peer("prometheus", {"app.kubernetes.io/name": "prometheus"}, "monitoring")
