@@ -40,10 +40,11 @@ def nodes(known: dict[str, Peer], cluster: str) -> list[Peer]:
 
 
 def sources(tree: Tree, known: dict[str, Peer], target: Peer, port: int) -> set[str]:
-    """The names of those that reach a port, clusters by their own name."""
+    """The names of those that reach a port, clusters by their own name; clusters of a job count as that for jobs."""
     everyone = [*known.values(), OPERATOR, PROMETHEUS, CONTROLLER, DNS, STRANGER, NEIGHBOUR, INTERNET]
     found = {one.name for one in everyone if network.reaches(tree, one, target, port)}
-    return {next((name for name in (JOBS, SERVICE) if one.startswith(name)), one) for one in found}
+    prefixes = {JOBS: JOBS, SERVICE: SERVICE, "RayJob/": JOBS}
+    return {next((name for prefix, name in prefixes.items() if one.startswith(prefix)), one) for one in found}
 
 
 def test_nodes_of_a_cluster_reach_each_other_on_all_ports(tree: Tree, known: dict[str, Peer]) -> None:
