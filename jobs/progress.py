@@ -102,7 +102,7 @@ class ProgressLine:
                 self._phase, self._started, self._first, self._shown = phase, time.monotonic(), done, 0.0
                 self._task = self._bar.add_task("", total=total or None) if self._bar else None
             self._latest = (done, total, note)
-            self._draw(last=bool(total) and done >= total)
+            self._draw(at_once=bool(total) and done >= total)
 
     def tell(self, line: str) -> None:
         """Print a line of its own, which stays."""
@@ -131,13 +131,13 @@ class ProgressLine:
             text = waiting()
             with self._lock:
                 if text or self._waiting:
-                    self._waiting = text
-                    self._draw()
+                    begins, self._waiting = not self._waiting, text
+                    self._draw(at_once=begins)
 
         with _repeated(look, _WAIT_POLL_S):
             yield
 
-    def _draw(self, last: bool = False) -> None:
+    def _draw(self, at_once: bool = False) -> None:
         if self._quiet:
             return
         now = time.monotonic()
@@ -145,7 +145,7 @@ class ProgressLine:
         if self._bar and self._task is not None:
             done, total, _ = self._latest
             self._bar.update(self._task, completed=done, total=total or None, description=line)
-        elif last or now - self._shown >= _LOG_EVERY_S:
+        elif at_once or now - self._shown >= _LOG_EVERY_S:
             self._shown = now
             # where nothing is done of an unknown number, there is nothing to say, but for what it waits for
             if line != self._printed and (self._waiting or self._latest[:2] != (0, 0)):

@@ -28,6 +28,15 @@ from ray.core.generated.autoscaler_pb2 import DEAD, GetClusterStatusReply  # typ
 _STORE = 100 * 2**20
 _HEAD = "ray.head.default"
 _IDLE_MINUTES = 0.1
+_TRIES = 4
+_COMMANDS = ("initialization", "setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
+_UNUSED: dict[str, type] = {
+    **{f"{name}_commands": list for name in _COMMANDS},
+    **dict.fromkeys(("auth", "docker", "file_mounts"), dict),
+    **dict.fromkeys(("cluster_synced_files", "rsync_exclude", "rsync_filter"), list),
+    "file_mounts_sync_continuously": bool,
+}
+"""Fields that the autoscaler demands and that nodes on this machine have no use for."""
 
 
 @dataclass(slots=True)
@@ -107,6 +116,16 @@ def _is_worker_raylet(pid: int) -> bool:
     return False
 
 
+_OF_HEAD = {
+    "AUTOSCALER_UPDATE_INTERVAL_S": "1",
+    "RAY_FAKE_CLUSTER": "1",
+    "RAY_enable_autoscaler_v2": "1",
+    "RAY_CLOUD_INSTANCE_ID": FAKE_HEAD_NODE_ID,
+    "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID,
+    "RAY_NODE_TYPE_NAME": _HEAD,
+}
+
+
 def _config(gcs: str, types: Mapping[str, tuple[Mapping[str, float], int]]) -> dict[str, Any]:
     kinds = {
         name: {
@@ -131,6 +150,7 @@ def _config(gcs: str, types: Mapping[str, tuple[Mapping[str, float], int]]) -> d
             "head_node_id": FAKE_HEAD_NODE_ID,
         },
         "head_node_type": _HEAD,
+        **{name: type_() for name, type_ in _UNUSED.items()},
         "available_node_types": {_HEAD: {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}, **kinds},
     }
 
@@ -141,37 +161,32 @@ def autoscaled(folder: Path, types: Mapping[str, tuple[Mapping[str, float], int]
 
     `folder` holds what Ray writes; its path is short, since sockets lie in it.
     """
-    with socket.create_server(("", 0)) as probe:
-        port = probe.getsockname()[1]
-    address = f"{get_node_ip_address()}:{port}"  # type: ignore[no-untyped-call]
-    file = folder / "autoscaling.json"
-    file.write_text(json.dumps(_config(address, types)))
-    variables = {
-        "AUTOSCALER_UPDATE_INTERVAL_S": "1",
-        "RAY_FAKE_CLUSTER": "1",
-        "RAY_enable_autoscaler_v2": "1",
-        "RAY_CLOUD_INSTANCE_ID": FAKE_HEAD_NODE_ID,
-        "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID,
-        "RAY_NODE_TYPE_NAME": _HEAD,
-    }
-    line = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
-    line += ["--num-cpus=0", "--num-gpus=0", f"--temp-dir={folder}", f"--object-store-memory={_STORE}"]
-    line += ["--include-dashboard=false", f"--autoscaling-config={file}"]
-    with (folder / "head.log").open("wb") as log:
-        head = subprocess.Popen(line, env={**os.environ, **variables}, stdout=log, stderr=log, start_new_session=True)
-    cluster = Autoscaled(address, head)
+    cluster = _started(folder, types)
     try:
-        _await_head(cluster, folder / "head.log")
         threading.Thread(target=cluster.watch, daemon=True).start()
         yield cluster
     finally:
         cluster.end()
 
 
-def _await_head(cluster: Autoscaled, log: Path) -> None:
-    host, port = cluster.address.rsplit(":", 1)
-    end = time.monotonic() + 120
-    while "--block" not in log.read_text():  # what `ray start` prints last
-        assert cluster.head.poll() is None and time.monotonic() < end, log.read_text()
-        time.sleep(0.2)
-    socket.create_connection((host, int(port)), timeout=10).close()
+def _started(folder: Path, types: Mapping[str, tuple[Mapping[str, float], int]]) -> Autoscaled:
+    """Tried again, since Ray gives a node 30 s to come up, too few on a busy machine."""
+    for attempt in range(_TRIES):
+        with socket.create_server(("", 0)) as probe:
+            port = probe.getsockname()[1]
+        address = f"{get_node_ip_address()}:{port}"  # type: ignore[no-untyped-call]
+        file = folder / "autoscaling.json"
+        file.write_text(json.dumps(_config(address, types)))
+        line = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
+        line += ["--num-cpus=0", "--num-gpus=0", f"--temp-dir={folder}", f"--object-store-memory={_STORE}"]
+        line += ["--include-dashboard=false", f"--autoscaling-config={file}"]
+        log = folder / f"head{attempt}.log"
+        with log.open("wb") as out:
+            head = subprocess.Popen(line, env={**os.environ, **_OF_HEAD}, stdout=out, stderr=out)
+        cluster = Autoscaled(address, head)
+        while head.poll() is None:
+            if "--block" in log.read_text():  # what `ray start` prints last
+                return cluster
+            time.sleep(0.2)
+        cluster.end()
+    raise AssertionError(log.read_text())

@@ -94,8 +94,8 @@ def _train(run: RunDirectory, tuning: TuningSpec, executor: Executor, progress: 
     kind, has = ("GPU", executor.gpus) if executor.gpus else ("CPU", executor.cpus)
     if tuning.workers > has:  # they would wait for ever
         raise ValueError(
-            f"--workers {tuning.workers} needs a {kind} for each, and there are {has}; lower it, or give --{kind.lower()}s "
-            f"{tuning.workers} if the cluster adds machines on demand"
+            f"--workers {tuning.workers} needs a {kind} for each, and there are {has}; lower it, or give "
+            f"--{kind.lower()}s {tuning.workers} if the cluster adds machines on demand"
         )
     progress("train", 0, 0, "loading the model")
     _, control = start_control((0, 0, ""))
