@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+import ray
 
 from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.pipeline.cluster import ClusterWait
 from fdarx_core.records import Passage
 from fdarx_core.retrieval.index import IndexReader
 from tests.cluster.autoscaling import Autoscaled, autoscaled
@@ -57,7 +60,7 @@ def ended(cluster: Autoscaled, job: subprocess.Popen[str]) -> str:
         job.kill()
     assert job.returncode == 0, told
     cluster.await_empty()
-    print(f"{job.args[3]}: {cluster.history}")  # type: ignore[index]
+    print(f"nodes by second: {cluster.history}")
     return told
 
 
@@ -94,7 +97,7 @@ def test_a_build_asks_for_as_many_cpus_as_it_is_told(cluster: Autoscaled, tmp_pa
 
 
 @pytest.mark.nightly
-def test_an_index_is_embedded_on_two_gpus(cluster: Autoscaled, tmp_path: Path) -> None:
+def test_two_actors_that_embed_an_index_share_a_gpu(cluster: Autoscaled, tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
     labels = write_labels(tmp_path / "labels", times=8)
     texts = [file.read_text(encoding="utf-8") for file in sorted(EXAMPLES.glob("*.xml"))]
@@ -103,7 +106,9 @@ def test_an_index_is_embedded_on_two_gpus(cluster: Autoscaled, tmp_path: Path) -
     assert (cluster.most("cpu"), cluster.most("gpu")) == (1, 1)
     run_here(*line, "--out", tmp_path / "here")
     there, here = (IndexReader.open(str(tmp_path / name)) for name in ("cluster", "here"))
-    assert len(there) == len(here) and there.version == here.version
+    assert there.manifest.windows == here.manifest.windows > 0
+    asked = ["What is the recommended dose?", "Who must not take it?"]
+    assert there.search(asked, 10) == here.search(asked, 10)
 
 
 @pytest.mark.nightly
@@ -148,3 +153,21 @@ def test_a_machine_that_is_taken_away_costs_nothing(cluster: Autoscaled, tmp_pat
         ended(cluster, job)
         assert answered_twice(server) == 0
     assert files_of(tmp_path / "cluster" / "benchmark") == files_of(tmp_path / "here" / "benchmark")
+
+
+@pytest.mark.nightly
+def test_machines_that_no_pool_has_are_told_apart(cluster: Autoscaled) -> None:
+    cluster.forget()
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        large: Any = ray.remote(num_cpus=0, num_gpus=4)(str)
+        asked = large.remote()  # held, else Ray forgets the task
+        told, wait, end = "", ClusterWait(), time.monotonic() + 60
+        while "allows no more machines with GPUs" not in told:
+            assert time.monotonic() < end, told
+            time.sleep(0.5)
+            told = wait.text()
+        assert told.startswith("waiting for 4 GPUs: the cluster has none yet") and "lower --gpus" in told
+        ray.cancel(asked)
+    finally:
+        ray.shutdown()

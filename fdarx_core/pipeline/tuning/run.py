@@ -114,6 +114,8 @@ def _train(run: RunDirectory, tuning: TuningSpec, executor: Executor, progress: 
 
 
 def _fit(run: RunDirectory, tuning: TuningSpec, use_gpu: bool, control: Any, failed: list[BaseException]) -> None:
+    import torch.distributed
+    from ray.train.torch import TorchConfig
     from ray.train.v2.api.config import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
 
     from fdarx_core.pipeline.tuning.worker import Trainer, train  # they need torch
@@ -130,7 +132,11 @@ def _fit(run: RunDirectory, tuning: TuningSpec, use_gpu: bool, control: Any, fai
                 failure_config=FailureConfig(max_failures=_RETRIES),
                 logging_config=LoggingConfig(log_level="ERROR"),
             )
-            Trainer(train, train_loop_config=arguments, scaling_config=scaling, run_config=kept).fit()
+            # Ray takes nccl wherever workers have GPUs, but a build of torch for CPUs lacks it
+            backend = TorchConfig(backend=None if torch.distributed.is_nccl_available() else "gloo")
+            Trainer(
+                train, train_loop_config=arguments, torch_config=backend, scaling_config=scaling, run_config=kept
+            ).fit()
     except BaseException as error:
         failed.append(error)
 
