@@ -18,7 +18,7 @@ from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_in
 from fdarx_core.storage import Location, write_records
 from fdarx_core.storage.sources import Inputs
 from jobs.cli import run_as
-from jobs.options import RunningConfig
+from jobs.options import RunningConfig, SharedGpuConfig
 from jobs.output import print_json
 from jobs.progress import busy
 from jobs.session import session
@@ -28,7 +28,7 @@ _MANY_LABELS = 2_000
 _PHASES = {"identify": "files identified", "index": "documents read"}
 
 
-class IndexConfig(RunningConfig):
+class IndexConfig(RunningConfig, SharedGpuConfig):
     """Options of `fdarx index`."""
 
     documents: list[str] = Field(default_factory=list)

@@ -31,8 +31,6 @@ class EvaluateConfig(TrackingConfig, BatchConfig, MeasuringConfig):
     deploy: list[str] = Field(default_factory=list)
     """models to deploy and evaluate as well, one YAML file per model, see docs/serving-models.md; each is removed when
     its questions are answered"""
-    gpus: int | None = Field(None, ge=1)
-    """maximum number of GPUs for --deploy, including those that an autoscaling cluster adds (the present ones)"""
     only: Names = Field(default_factory=list)
     """evaluate only these models of the files (all except the judge)"""
     predictions: str | None = None

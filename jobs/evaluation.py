@@ -24,7 +24,7 @@ from fdarx_core.pipeline.executor import SMALL, ModelFleet
 from fdarx_core.pipeline.regrading import ADOPTED, EarlierEvaluation
 from fdarx_core.records import Figure, Reject
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.retrieval.retrievers import check_retriever_models
+from fdarx_core.retrieval.retrievers import check_retriever_models, needs_reranker, required_encoders
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
 from fdarx_core.storage.imported_predictions import read_predictions
@@ -101,7 +101,7 @@ def fleet_of(
     )
 
 
-_NOT_RESULTS = HOW | {"deploy", "gpus", "only"}
+_NOT_RESULTS = HOW | {"deploy", "only"}
 _NOWHERE = "http://not-up-yet"
 """Placeholder for the address of a model that is deployed later."""
 
@@ -125,6 +125,13 @@ def evaluation_spec(config: EvaluateConfig, given: GivenAnswers, served: Served)
     for name in config.retrievers if config.regrade is None else ():
         check_retriever_models(name, directories)
     config.check_bertscore()
+    on_gpus = (
+        served or config.bertscore_model or any(required_encoders(r) or needs_reranker(r) for r in config.retrievers)
+    )
+    if config.gpus and not on_gpus:
+        raise ModelsError(
+            "--gpus is for --deploy, retrievers with a model, and --bertscore-model; give one of them, or leave it out"
+        )
     spec = EvaluationSpec(
         models=models,
         answerers=answerers,
@@ -169,8 +176,6 @@ def _cut_by(spec: EvaluationSpec) -> dict[str, Any]:
 def _models(config: EvaluateConfig, served: Served) -> dict[str, ModelConfig]:
     if config.batch and served:
         raise ModelsError("--batch asks the servers of vendors; leave it out with --deploy")
-    if config.gpus is not None and not served:
-        raise ModelsError("--gpus bounds what --deploy takes; give --deploy, or leave it out")
     running = load_all(config.models)
     if taken := sorted(running.keys() & served.keys()):
         raise ModelsError(f"--deploy: {taken[0]} is also the name of a model in --models; give one of them another")

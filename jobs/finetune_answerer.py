@@ -25,19 +25,19 @@ from fdarx_core.tuning.pairs import PARTS, TrainingPair, read_pairs, split_pairs
 from fdarx_core.tuning.training import ChatEncoder, EncodedPair, TuningSpec, encode_parts
 from jobs import STOPPED
 from jobs.cli import run_as
-from jobs.options import PRESENTATION, BertscoreConfig, ComputingConfig, TrackingConfig
+from jobs.options import PRESENTATION, BertscoreConfig, GpuConfig, TrackingConfig
 from jobs.output import print_json
 from jobs.progress import busy
 from jobs.session import is_done, run_result, session, versions
 from jobs.track import tracked
 
-_HOW = {"out", "cpus", "workers", "model", "questions", "track"}
+_HOW = {"out", "cpus", "gpus", "workers", "model", "questions", "track"}
 _LIBRARIES = ("torch", "transformers", "peft")
 """Required libraries. They are not imported here, because that takes seconds before an error can be shown."""
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
-class FinetuneConfig(BertscoreConfig, TrackingConfig, ComputingConfig):
+class FinetuneConfig(BertscoreConfig, TrackingConfig, GpuConfig):
     """Options of `fdarx finetune`."""
 
     questions: str
@@ -66,7 +66,7 @@ class FinetuneConfig(BertscoreConfig, TrackingConfig, ComputingConfig):
     max_tokens: int = Field(400, ge=1)
     """maximum number of tokens of an answer to a question of the test part"""
     workers: int = Field(1, ge=1)
-    """number of training processes, each with a GPU if the cluster has GPUs"""
+    """number of training processes, each with a GPU if there are GPUs or --gpus asks for some"""
     cosine_model: str | None = None
     """local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"""
     resamples: int = Field(2000, ge=100)
@@ -141,8 +141,8 @@ def finetune(*, config: Annotated[FinetuneConfig, Parameter(name="*")]) -> int:
     print(f"{len(pairs):,} pairs: {counts}; {len(rejects):,} left out", file=sys.stderr)
     models = (tuning.model, tuning.encoder, tuning.bertscore)
     try:
-        with session(config, _PHASES, read=models, executor="ray", run=run) as (progress, _):
-            fine_tune(run, tuning, pairs, encoded, rejects, progress)
+        with session(config, _PHASES, read=models, executor="ray", run=run) as (progress, executor):
+            fine_tune(run, tuning, pairs, encoded, rejects, executor, progress)
     except TrainingFailed as error:
         print(
             f"error: training failed: {error}; the same command resumes the job from the last checkpoint",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
@@ -12,6 +14,7 @@ from serving.settings import ModelRoles
 
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
     from fdarx_core.llm import ModelConfig
+    from fdarx_core.pipeline.executor import Demand
 
 BASELINE = "baseline"
 """The name of the built-in rules among models."""
@@ -19,13 +22,27 @@ BASELINE = "baseline"
 PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
 
-HOW = {"out", "cpus", "executor", "models", "reuse", "max_requests", "max_cost", "plan", "track", "batch"}
+HOW = {
+    "out",
+    "cpus",
+    "gpus",
+    "gpus_per_actor",
+    "executor",
+    "models",
+    "reuse",
+    "max_requests",
+    "max_cost",
+    "plan",
+    "track",
+    "batch",
+}
 """Options of a job that asks models that change none of its results."""
 
 
 _ASKING = Group("Asking models", sort_key=1)
 _RUNNING = Group("Running", sort_key=2)
-_OUTPUT = Group("Output", sort_key=3)
+_RESOURCES = Group("Resources", sort_key=3)
+_OUTPUT = Group("Output", sort_key=4)
 
 
 class JobConfig(BaseModel):
@@ -49,8 +66,40 @@ class JobConfig(BaseModel):
 class ComputingConfig(JobConfig):
     """The resources of this machine that a job uses."""
 
-    cpus: Annotated[int | None, Parameter(group=_RUNNING)] = Field(None, ge=1)
-    """number of CPUs of this machine to use; on a cluster Ray decides (all)"""
+    cpus: Annotated[int | None, Parameter(group=_RESOURCES)] = Field(None, ge=1)
+    """number of CPUs of this machine to use (all); on a cluster, the CPUs to ask for, also of machines that are still
+    to be added (those that are there, and more and more of them while tasks wait)"""
+
+    @property
+    def demand(self) -> Demand:
+        """What the job asks a cluster for."""
+        from fdarx_core.pipeline.executor import Demand  # importing it takes longer than showing help may
+
+        return Demand(self.cpus, on_cluster=bool(os.environ.get("RAY_ADDRESS")))
+
+
+class GpuConfig(ComputingConfig):
+    """The GPUs that a job asks for, whether the machines are there already or are still to be added."""
+
+    gpus: Annotated[int | None, Parameter(group=_RESOURCES)] = Field(None, ge=0)
+    """number of GPUs to use; on a cluster, the GPUs to ask for, also of machines that are still to be added: the job
+    waits for the first of them (those that are there); 0 computes on CPUs"""
+
+    @property
+    def demand(self) -> Demand:
+        return replace(super().demand, gpus=self.gpus)
+
+
+class SharedGpuConfig(GpuConfig):
+    """The GPUs of a job whose models may share a GPU."""
+
+    gpus_per_actor: Annotated[float | None, Parameter(group=_RESOURCES)] = Field(None, gt=0, le=1)
+    """fraction of a GPU for each process that holds a model (1, or an equal share where several kinds of models compute
+    at the same time)"""
+
+    @property
+    def demand(self) -> Demand:
+        return replace(super().demand, gpus_per_actor=self.gpus_per_actor)
 
 
 class RunningConfig(ComputingConfig):
@@ -146,7 +195,7 @@ class BertscoreConfig(JobConfig):
             raise ModelMissing(f"--bertscore-model: {error}") from error
 
 
-class MeasuringConfig(BertscoreConfig, AskingConfig):
+class MeasuringConfig(BertscoreConfig, AskingConfig, SharedGpuConfig):
     """BERTScore's model, and the intervals."""
 
     seed: int = 0

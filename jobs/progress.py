@@ -16,6 +16,7 @@ from fdarx_core.pipeline.asking import AskProgress
 
 _LOG_EVERY_S = 10.0
 _POLL_S = 0.5
+_WAIT_POLL_S = 2.0
 
 
 _PHASES = {
@@ -44,6 +45,24 @@ def batches_text(states: Sequence[str]) -> str:
     return f"{len(states)} batch{'es' if len(states) > 1 else ''} ({shown})"
 
 
+@contextmanager
+def _repeated(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Call a function from a thread every so many seconds while the block runs."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(every_s):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(timeout=5)
+
+
 class ProgressLine:
     """Shows phase, done of total, a note, the state of asking, rate and time left on standard error.
 
@@ -64,6 +83,7 @@ class ProgressLine:
         self._printed = ""
         self._latest: tuple[int, int, str] = (0, 0, "")
         self._asked: AskProgress | None = None
+        self._waiting = ""
         self._lock = threading.Lock()
 
     def __enter__(self) -> ProgressLine:
@@ -82,7 +102,7 @@ class ProgressLine:
                 self._phase, self._started, self._first, self._shown = phase, time.monotonic(), done, 0.0
                 self._task = self._bar.add_task("", total=total or None) if self._bar else None
             self._latest = (done, total, note)
-            self._draw(last=bool(total) and done >= total)
+            self._draw(at_once=bool(total) and done >= total)
 
     def tell(self, line: str) -> None:
         """Print a line of its own, which stays."""
@@ -92,25 +112,32 @@ class ProgressLine:
     @contextmanager
     def watching(self, asking: Callable[[], AskProgress | None]) -> Iterator[None]:
         """Show the progress of asking, which `asking` returns, while the block runs."""
-        ended = threading.Event()
 
-        def watch() -> None:
-            while not ended.wait(_POLL_S):
-                asked = asking() if self._phase == self._asking_phase else None
-                with self._lock:
-                    if asked is not None:
-                        self._asked = asked
-                        self._draw()
+        def look() -> None:
+            asked = asking() if self._phase == self._asking_phase else None
+            with self._lock:
+                if asked is not None:
+                    self._asked = asked
+                    self._draw()
 
-        thread = threading.Thread(target=watch, daemon=True)
-        thread.start()
-        try:
+        with _repeated(look, _POLL_S):
             yield
-        finally:
-            ended.set()
-            thread.join(timeout=5)
 
-    def _draw(self, last: bool = False) -> None:
+    @contextmanager
+    def awaiting(self, waiting: Callable[[], str]) -> Iterator[None]:
+        """Show which machines the work waits for, which `waiting` returns, while the block runs."""
+
+        def look() -> None:
+            text = waiting()
+            with self._lock:
+                if text or self._waiting:
+                    begins, self._waiting = not self._waiting, text
+                    self._draw(at_once=begins)
+
+        with _repeated(look, _WAIT_POLL_S):
+            yield
+
+    def _draw(self, at_once: bool = False) -> None:
         if self._quiet:
             return
         now = time.monotonic()
@@ -118,22 +145,24 @@ class ProgressLine:
         if self._bar and self._task is not None:
             done, total, _ = self._latest
             self._bar.update(self._task, completed=done, total=total or None, description=line)
-        elif last or now - self._shown >= _LOG_EVERY_S:
+        elif at_once or now - self._shown >= _LOG_EVERY_S:
             self._shown = now
-            if line != self._printed and self._latest[:2] != (0, 0):  # nothing done of an unknown number
+            # where nothing is done of an unknown number, there is nothing to say, but for what it waits for
+            if line != self._printed and (self._waiting or self._latest[:2] != (0, 0)):
                 self._printed = line
                 print(line, file=sys.stderr, flush=True)
 
     def _line(self, seconds: float) -> str:
         done, total, note = self._latest
         name = self._phases[self._phase]
+        waiting = f", {self._waiting}" if self._waiting else ""
         if (done, total) == (0, 1):
-            return name
+            return name + waiting
         rate = (done - self._first) / seconds if seconds > 1 and done > self._first else 0.0
         left = f", {rate:.1f}/s" if rate else ""
         left += f", {(total - done) / rate:.0f} s left" if rate and total else ""
         of = f" of {total:,}" if total else ""
-        return f"{done:,}{of} {name}{', ' if note else ''}{note}{self._asking(seconds)}{left}"
+        return f"{done:,}{of} {name}{', ' if note else ''}{note}{self._asking(seconds)}{left}{waiting}"
 
     def _asking(self, seconds: float) -> str:
         asked = self._asked

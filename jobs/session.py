@@ -182,7 +182,9 @@ def session(
         with ray_session(config.cpus, for_models=for_models, written=written, read=read):
             from fdarx_core.pipeline.ray_executor import RayExecutor
 
-            yield progress, RayExecutor()
+            made = RayExecutor(config.demand)
+            with progress.awaiting(made.waiting):
+                yield progress, made
 
 
 def _run_span(run: RunDirectory | None) -> AbstractContextManager[object]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -27,8 +28,8 @@ _CONCURRENT_CALLS = 2
 _TRIES = 5
 """Maximum number of attempts at a call; it also limits the consecutive losses of actors."""
 
-_ACTOR_CPUS = 0.1
-"""CPUs that Ray reserves for an actor: a small number, so that no CPU is idle while tasks wait."""
+_IDLE_S = 60.0
+"""Seconds after which an actor without calls is ended."""
 
 
 class ResourceActor:
@@ -42,23 +43,36 @@ class ResourceActor:
         return getattr(self._resource, method)(*arguments)
 
 
+@dataclass(slots=True, eq=False)
+class _PoolActor:
+    """An actor that is up, its calls in progress, and the timer that ends it once it has had none for a while."""
+
+    handle: Any
+    calls: int = 0
+    last_used: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+
+
 class ActorPool:
     """Actors of one resource, used from one event loop.
 
-    A failed actor is removed from the pool and replaced when resources are free; the other actors repeat its calls.
+    There are as many actors as calls, at most the resource's `size`. Calls go to those that are up, while others wait
+    for a machine with room. An actor that has no call for a while is ended, so that its machine can be removed; one
+    stays. A failed actor is replaced when resources are free; the other actors repeat its calls. `idle_s` is that
+    while, in seconds.
     """
 
-    def __init__(self, resource: Resource) -> None:
+    def __init__(self, resource: Resource, *, idle_s: float = _IDLE_S) -> None:
         name = getattr(resource.factory, "func", resource.factory).__name__
         actor: Any = ray.remote(type(name, (ResourceActor,), {}))  # Ray's dashboard shows this name
-        self._class = actor.options(num_cpus=_ACTOR_CPUS, num_gpus=resource.gpus, scheduling_strategy="SPREAD")
+        self._class = actor.options(num_cpus=resource.cpus, num_gpus=resource.gpus, scheduling_strategy="SPREAD")
         self._arguments, self._size = (resource.factory, *resource.arguments), resource.size
-        self._free: asyncio.Queue[Any] = asyncio.Queue()
-        self._started: set[asyncio.Task[None]] = set()
-        self._lost: set[Any] = set()
-        self._losses = 0
+        self._idle_s = idle_s
+        self._up: list[_PoolActor] = []
+        self._starting: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._calls = self._losses = 0
         self._failure: BaseException | None = None
-        self._begun = False
 
     async def call(self, method: str, *arguments: Any) -> Any:
         """Return the result of the method.
@@ -66,61 +80,102 @@ class ActorPool:
         Raises the exception of the method or of the actor's construction, as wrapped by Ray, and RayActorError for a
         call with which every actor fails.
         """
-        if not self._begun:
-            self._begun = True
-            for _ in range(self._size):
+        self._calls += 1
+        try:
+            while len(self._up) + len(self._starting) < min(self._size, self._calls):
                 self._start()
+            return await self._try(method, *arguments)
+        finally:
+            self._calls -= 1
+
+    def close(self) -> None:
+        """End all actors, also those that wait for a machine. No call may be in progress."""
+        for task in self._starting:
+            task.cancel()
+        for actor in self._up:
+            self._end(actor)
+        self._up.clear()
+
+    async def _try(self, method: str, *arguments: Any) -> Any:
         for attempt in range(1, _TRIES + 1):
             actor = await self._take()
             try:
-                value = await actor.call.remote(method, *arguments)
+                value = await actor.handle.call.remote(method, *arguments)
             except ray.exceptions.RayActorError as error:
                 self._replace(actor, error)
                 if attempt == _TRIES:
                     raise
                 continue
-            except BaseException:
-                self._free.put_nowait(actor)
-                raise
+            finally:
+                self._release(actor)
             self._losses = 0
-            self._free.put_nowait(actor)
             return value
         raise AssertionError("unreachable")
 
-    async def _take(self) -> Any:
+    async def _take(self) -> _PoolActor:
+        """Return the actor with the fewest calls; of equal ones the one used last, so that others become idle."""
         while True:
             if self._failure is not None:
                 raise self._failure
-            actor = await self._free.get()
-            if actor is None:  # this wakes up a waiting call after the pool has failed
-                self._free.put_nowait(None)
-            elif actor not in self._lost:
+            free = [actor for actor in self._up if actor.calls < _CONCURRENT_CALLS]
+            if free:
+                actor = min(free, key=lambda one: (one.calls, -one.last_used))
+                actor.calls += 1
+                if actor.timer is not None:
+                    actor.timer.cancel()
                 return actor
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _release(self, actor: _PoolActor) -> None:
+        actor.calls -= 1
+        loop = asyncio.get_running_loop()
+        actor.last_used = loop.time()
+        if not actor.calls and actor in self._up:
+            actor.timer = loop.call_later(self._idle_s, self._end_idle, actor)
+        self._changed.set()
+
+    def _end_idle(self, actor: _PoolActor) -> None:
+        if len(self._up) > 1:
+            self._up.remove(actor)
+            self._end(actor)
+        else:
+            actor.timer = asyncio.get_running_loop().call_later(self._idle_s, self._end_idle, actor)
+
+    def _end(self, actor: _PoolActor) -> None:
+        if actor.timer is not None:
+            actor.timer.cancel()
+        _kill(actor.handle)
 
     def _start(self) -> None:
         task = asyncio.ensure_future(self._bring_up())
-        self._started.add(task)
-        task.add_done_callback(self._started.discard)
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
 
     async def _bring_up(self) -> None:
-        actor = self._class.remote(*self._arguments)
-        try:
-            await actor.__ray_ready__.remote()
-        except ray.exceptions.RayActorError as error:
-            if error.actor_init_failed or not self._may_lose():
-                self._fail(error)
+        """Start an actor, and another one where its machine is lost meanwhile."""
+        while True:
+            handle = self._class.remote(*self._arguments)
+            try:
+                await handle.__ray_ready__.remote()
+            except ray.exceptions.RayActorError as error:
+                if error.actor_init_failed or not self._may_lose():
+                    self._fail(error)
+                    return
+            except asyncio.CancelledError:
+                _kill(handle)
+                raise
             else:
-                self._start()
-            return
-        for _ in range(_CONCURRENT_CALLS):
-            self._free.put_nowait(actor)
+                self._up.append(_PoolActor(handle, last_used=asyncio.get_running_loop().time()))
+                self._changed.set()
+                return
 
-    def _replace(self, actor: Any, error: ray.exceptions.RayActorError) -> None:
+    def _replace(self, actor: _PoolActor, error: ray.exceptions.RayActorError) -> None:
         if error.actor_init_failed or not self._may_lose():
             self._fail(error)
-        elif actor not in self._lost:  # an actor with two calls fails twice, but is replaced once
+        elif actor in self._up:  # an actor with two calls fails twice, but is replaced once
             _LOG.warning("an actor was lost, another takes its place: %s", str(error).splitlines()[0])
-            self._lost.add(actor)
+            self._up.remove(actor)
             self._start()
 
     def _may_lose(self) -> bool:
@@ -129,7 +184,12 @@ class ActorPool:
 
     def _fail(self, error: BaseException) -> None:
         self._failure = error
-        self._free.put_nowait(None)
+        self._changed.set()
+
+
+def _kill(actor: Any) -> None:
+    if ray.is_initialized():  # else the actor has ended with the session, and `ray.kill` would start another one
+        ray.kill(actor)
 
 
 def map_pool(resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
@@ -140,8 +200,8 @@ def map_pool(resource: Resource, method: str, items: Iterable[Any]) -> Iterator[
     loop = asyncio.new_event_loop()
     pending: set[asyncio.Task[Any]] = set()
     waiting = iter(items)
+    pool = ActorPool(resource)
     try:
-        pool = ActorPool(resource)
         while True:
             while (
                 len(pending) < 2 * _CONCURRENT_CALLS * resource.size
@@ -156,8 +216,9 @@ def map_pool(resource: Resource, method: str, items: Iterable[Any]) -> Iterator[
     finally:
         for task in pending:
             task.cancel()
-        if pending:
-            loop.run_until_complete(asyncio.wait(pending))
+        pool.close()
+        if left := asyncio.all_tasks(loop):
+            loop.run_until_complete(asyncio.wait(left))
         loop.close()
 
 
@@ -242,8 +303,10 @@ class AskWorker:
         return await plan_part(stage, part, self._clients, self._call)
 
     async def close(self) -> None:
-        """Stop reporting to the driver, and close connections."""
+        """Stop reporting to the driver, close connections, and end the actors."""
         await self._session.close()
+        for pool in self._pools.values():
+            pool.close()
 
     async def _report(self, progress: AskProgress) -> bool:
         stopping: bool = await self._control.report.remote(progress)

@@ -60,7 +60,7 @@ def retrieve(
         if needs_reranker(name):
             resource = executor.models_resource(Ranker, *arguments, items=len(missing))
         else:
-            resource = Resource(Ranker, arguments, max(1, min(executor.cpus, len(missing))))
+            resource = executor.cpu_resource(Ranker, *arguments, items=len(missing))
         _work_through(executor, resource, "rank", missing, progress)
 
 

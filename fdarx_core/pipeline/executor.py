@@ -27,6 +27,24 @@ SMALL = 64
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """What a job asks a Ray cluster for, whether the machines are there already or are still to be added.
+
+    Args:
+        cpus: CPUs for tasks and for actors without a GPU; None: those that are there.
+        gpus: GPUs of all actors together; None: those that are there.
+        gpus_per_actor: The fraction of a GPU for each actor; None: a whole one, or an equal share where actors of
+            several kinds share the GPUs.
+        on_cluster: Whether the cluster may add machines, so that more tasks wait on it than its CPUs can run.
+    """
+
+    cpus: int | None = None
+    gpus: int | None = None
+    gpus_per_actor: float | None = None
+    on_cluster: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PartResult:
     """The result of one part of a stage.
 
@@ -108,6 +126,7 @@ class Executor(ABC):
     """Runs work in this process or on Ray. The rows do not depend on the executor."""
 
     name: str
+    demand = Demand()
 
     @abstractmethod
     def run(self, work: Work) -> Iterator[PartResult]:
@@ -139,6 +158,11 @@ class Executor(ABC):
     def cpus(self) -> int:
         """The number of CPUs that work may use, at least 1."""
 
+    @property
+    def backlog(self) -> int:
+        """The number of tasks that are worth having on their way at once; on a cluster it changes during a job."""
+        return 2 * self.cpus
+
     @abstractmethod
     def asking(self) -> AskProgress | None:
         """Return the latest progress of requests; None if no requests are sent."""
@@ -151,7 +175,44 @@ class Executor(ABC):
     def await_stopped(self, bound_s: float = 30.0) -> None:
         """Wait for at most `bound_s` seconds until the responses to requests in flight are stored."""
 
-    def models_resource(self, factory: Callable[..., Any], *arguments: Any, items: int | None = None) -> Resource:
-        """Return a resource that computes on GPUs, with one actor per GPU, or a single actor without GPUs."""
-        size = self.gpus or 1
-        return Resource(factory, arguments, size if items is None else max(1, min(size, items)), min(1.0, self.gpus))
+    def waiting(self) -> str:
+        """Return which machines the work waits for, for the display of progress, or ""."""
+        return ""
+
+    def models_resource(
+        self, factory: Callable[..., Any], *arguments: Any, items: int | None = None, kinds: int = 1, off_gpu: int = 1
+    ) -> Resource:
+        """Return a resource that computes on GPUs.
+
+        Args:
+            factory: It makes what an actor holds.
+            arguments: Its arguments.
+            items: The number of calls, if it is known; there are no more actors than calls.
+            kinds: The number of resources that compute on the same GPUs at the same time, this one included. Each has
+                an equal share.
+            off_gpu: The number of actors where there are no GPUs and none are asked for.
+
+        Raises:
+            ValueError: The GPUs that are asked for have no room for an actor of each kind.
+        """
+        if not self.gpus:
+            return Resource(factory, arguments, _at_most(off_gpu, items))
+        share = self.demand.gpus_per_actor or (1.0 if kinds == 1 else round(0.99 / kinds, 2))
+        size = self.gpus * int(1 / share) // kinds
+        if not size:
+            raise ValueError(
+                f"{kinds} kinds of models with {share:g} GPUs each do not fit on {self.gpus} "
+                f"GPU{'s' if self.gpus > 1 else ''}; give a higher --gpus or a lower --gpus-per-actor"
+            )
+        return Resource(factory, arguments, _at_most(size, items), share)
+
+    def cpu_resource(self, factory: Callable[..., Any], *arguments: Any, items: int) -> Resource:
+        """Return a resource that computes on CPUs while no tasks run, with one actor per CPU, and no more than calls.
+
+        Its actors reserve a little less than a CPU, so that as many as there are CPUs fit beside other actors.
+        """
+        return Resource(factory, arguments, _at_most(self.cpus, items), cpus=0.9)
+
+
+def _at_most(size: int, items: int | None) -> int:
+    return size if items is None else max(1, min(size, items))

@@ -267,34 +267,32 @@ class FactualityEvaluation(PipelineJob):
         return [(stage, [Part(number) for number in self.numbers])]
 
     def resources(self, *, planned: bool) -> Mapping[str, Resource]:
-        """Return the source of evidence and the models. Where there are GPUs, each kind that computes on them has one
-        actor per GPU, and all kinds share it equally."""
-        spec, gpus, cpus = self.spec, self.executor.gpus, self.executor.cpus
+        """Return the source of evidence and the models. On GPUs, all kinds that compute on them share them equally."""
+        spec, cpus = self.spec, self.executor.cpus
         evidence, _ = parse_evidence(spec.evidence)
         nli = [engine for engine in spec.engines if engine.kind == "nli"]
         encodes = evidence == "index" or (bool(spec.encoder) and not spec.from_pubmed)
-        kinds = len(nli) + spec.measures_similarity + encodes
-        share = round(0.99 / kinds, 2) if gpus and kinds else 0.0
+        on_gpus = partial(self.executor.models_resource, kinds=len(nli) + spec.measures_similarity + encodes)
         found: dict[str, Resource] = {}
         if not spec.from_pubmed:
-            of_source = share if encodes else 0.0
-            size = gpus if of_source else min(_MOST_SOURCES, max(1, cpus // _CPUS_PER_SOURCE))
             source = (spec.evidence, spec.directories, spec.retriever)
-            found["evidence"] = Resource(open_evidence, source, size, of_source)
+            size = min(_MOST_SOURCES, max(1, cpus // _CPUS_PER_SOURCE))
+            found["evidence"] = (
+                on_gpus(open_evidence, *source, off_gpu=size) if encodes else Resource(open_evidence, source, size)
+            )
         if planned:
             return found
         if spec.names_from == "names":
             found["names"] = Resource(LabelNames, (spec.safety,))
         if spec.measures_similarity:
-            arguments = (spec.bertscore, spec.bertscore_layers, spec.encoder)
-            found["similarity"] = Resource(open_similarity, arguments, gpus or 1, share)
+            found["similarity"] = on_gpus(open_similarity, spec.bertscore, spec.bertscore_layers, spec.encoder)
         if spec.safety:
             labels = partial(read_labels, open_build(spec.safety))
             engine = f"cross-encoder:{nli[0].place}" if nli else "exact"
             found["safety"] = Resource(SafetyChecker, (labels, spec.rxnorm, engine))
-        models = gpus or max(1, cpus // _CPUS_PER_MODEL)
         open_model = {engine.name: partial(CrossEncoder, engine.place, labels=engine.labels) for engine in nli}
-        return found | {name: Resource(factory, (), models, share) for name, factory in open_model.items()}
+        of_model = max(1, cpus // _CPUS_PER_MODEL)
+        return found | {name: on_gpus(factory, off_gpu=of_model) for name, factory in open_model.items()}
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         about = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, TypeAlias
 
 from fdarx_core.documents import (
@@ -31,9 +32,9 @@ _CHARACTERS_A_SEGMENT = 1 << 20
 """About 1,700 windows of 256 tokens: what an interrupted build embeds again."""
 _SOURCES_A_TASK = 64
 _LABELS_A_TASK = 8
-_TASKS_A_ROUND = 4
-"""Tasks a CPU whose results are put in order before the next are started, so that a repeated build makes the same
-segments and little is in memory."""
+_BACKLOGS_A_ROUND = 2
+"""Tasks, as multiples of the executor's backlog, whose results are put in order before the next are started, so that a
+repeated build makes the same segments and little is in memory."""
 _REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to build it again"
 
 Tell = Callable[[str, int, int, str], None]
@@ -162,7 +163,8 @@ class Indexing:
         """Yield the chunks of each document; a document that can't be read becomes a reject."""
         for run in runs:
             yield from ((chunks, "") for chunks in read_label_chunks(run))
-        for tasks in batches(batches(labels, _LABELS_A_TASK), _TASKS_A_ROUND * self.executor.cpus):
+        waiting = batches(labels, _LABELS_A_TASK)
+        while tasks := list(islice(waiting, _BACKLOGS_A_ROUND * self.executor.backlog)):
             read = sorted(self.executor.map(_read_task, enumerate(tasks)), key=lambda result: result[0])
             for number, results in read:
                 for label, one in zip(tasks[number], results, strict=True):

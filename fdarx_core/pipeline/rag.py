@@ -33,9 +33,6 @@ from fdarx_core.storage import RunDirectory, read_records, write_records
 
 QUESTIONS_PER_PART = 8
 
-_GPU_SHARE = 0.33
-"""Share of a GPU for each of index, reranker and similarity."""
-
 
 @dataclass(slots=True, kw_only=True)
 class RagEvaluation(PipelineJob):
@@ -58,14 +55,14 @@ class RagEvaluation(PipelineJob):
         return [(stage, [Part(number) for number in self.numbers])]
 
     def resources(self, *, planned: bool) -> Mapping[str, Resource]:
-        spec, share = self.spec, _GPU_SHARE if self.executor.gpus else 0.0
-        found = {"index": Resource(IndexSearcher, (spec,), gpus=share)}
+        spec = self.spec
+        factories: dict[str, tuple[Any, ...]] = {"index": (IndexSearcher, spec)}
         if "rerank" in spec.postprocessors:
-            found["reranker"] = Resource(Reranker, (spec,), gpus=share)
+            factories["reranker"] = (Reranker, spec)
         if spec.measures_similarity and not planned:
-            models = (spec.bertscore, spec.bertscore_layers, spec.encoder)
-            found["similarity"] = Resource(AnswerSimilarity, models, gpus=share)
-        return found
+            factories["similarity"] = (AnswerSimilarity, spec.bertscore, spec.bertscore_layers, spec.encoder)
+        share = partial(self.executor.models_resource, kinds=len(factories))
+        return {name: share(*made) for name, made in factories.items()}
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         about = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +17,9 @@ import ray
 
 from fdarx_core.pipeline import metrics
 from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow, plan_part
+from fdarx_core.pipeline.cluster import ClusterWait, cluster_has
 from fdarx_core.pipeline.control import AskWorker, map_pool, on_driver_node, start_control
-from fdarx_core.pipeline.executor import Executor, PartResult, Work, describe, part_span
+from fdarx_core.pipeline.executor import Demand, Executor, PartResult, Work, describe, part_span
 from fdarx_core.pipeline.local import resource_caller
 from fdarx_core.pipeline.ray_data import stream_parts
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage, Step, cut_steps, run_steps
@@ -31,6 +33,12 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 1.0
 """Seconds between checks of models that are not ready."""
 
+_COUNT_EVERY_S = 1.0
+
+_LEAST_BACKLOG = 64
+"""Tasks that wait on a cluster, whose autoscaler then adds machines for them; with these, twice as many tasks as CPUs
+wait, and more machines are added while work is left. Each task holds its part in memory, up to a few megabytes."""
+
 _TASK_CPUS_BESIDE_ACTORS = 0.8
 """CPUs of a task while actors hold resources: as many tasks as there are CPUs fit beside what the actors take."""
 
@@ -40,15 +48,19 @@ class RayExecutor(Executor):
 
     name = "ray"
 
-    def __init__(self) -> None:
+    def __init__(self, demand: Demand = Demand()) -> None:  # noqa: B008 (it is frozen)
+        self.demand = demand
         self._control: Any = None
+        self._wait = ClusterWait()
+        self._live_cpus, self._counted = 0, -math.inf
 
     def run(self, work: Work) -> Iterator[PartResult]:
         control = ""
         if work.clients.asks or work.resources:
             control, self._control = start_control(AskProgress())
-        if work.isolated or work.resources or len(work.stages) != 1:
-            yield from _Scheduler(work, control, self.cpus).run()
+        # Ray Data shows an autoscaler few of the tasks, and asks it for CPUs that it takes from machines with GPUs too.
+        if self.demand.on_cluster or work.isolated or work.resources or len(work.stages) != 1:
+            yield from _Scheduler(work, control, lambda: self.backlog).run()
         else:
             [(stage, parts)] = work.stages
             try:
@@ -65,14 +77,14 @@ class RayExecutor(Executor):
             control, self._control = start_control(AskProgress())
             worker = _ask_worker(work, control, sum(stage.window for stage, _ in work.stages))
             window = max(stage.window for stage, _ in work.stages)
-            yield from _in_window(lambda item: worker.plan.remote(*item), parts, window)
+            yield from _in_window(lambda item: worker.plan.remote(*item), parts, lambda: window)
             ray.get(worker.close.remote())
         else:
             yield from self.map(partial(_plan, work.clients), parts)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         shared = ray.put(function)  # put once: it may bring much with it
-        yield from _in_window(lambda item: _APPLY.remote(shared, item), items, 2 * self.cpus)
+        yield from _in_window(lambda item: _APPLY.remote(shared, item), items, lambda: self.backlog)
 
     def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
         yield from map_pool(resource, method, items)
@@ -82,11 +94,28 @@ class RayExecutor(Executor):
 
     @property
     def gpus(self) -> int:
-        return cluster_has("GPU")
+        asked = self.demand.gpus
+        if asked is not None and self.demand.on_cluster:
+            return asked
+        return cluster_has("GPU") if asked is None else min(asked, cluster_has("GPU"))
 
     @property
     def cpus(self) -> int:
-        return max(1, cluster_has("CPU"))
+        """The CPUs that are asked for, else those of the machines that are there now."""
+        if self.demand.cpus is not None and self.demand.on_cluster:
+            return self.demand.cpus
+        if time.monotonic() - self._counted > _COUNT_EVERY_S:
+            self._live_cpus, self._counted = max(1, cluster_has("CPU")), time.monotonic()
+        return self._live_cpus
+
+    def waiting(self) -> str:
+        return self._wait.text() if self.demand.on_cluster else ""
+
+    @property
+    def backlog(self) -> int:
+        if self.demand.on_cluster and self.demand.cpus is not None:
+            return self.demand.cpus  # no more, since Ray would add machines with GPUs for tasks that only need CPUs
+        return max(2 * self.cpus, _LEAST_BACKLOG if self.demand.on_cluster else 0)
 
     def asking(self) -> AskProgress | None:
         progress, _ = self._state()
@@ -131,8 +160,8 @@ class _Queue:
 class _Scheduler:
     """Runs stages side by side, each at its own speed: none waits for another."""
 
-    def __init__(self, work: Work, control: str, cpus: int) -> None:
-        self._work, self._control, self._cpus = work, control, cpus
+    def __init__(self, work: Work, control: str, backlog: Callable[[], int]) -> None:
+        self._work, self._control, self._backlog = work, control, backlog
         self._models = frozenset(work.clients.models)
         # Stages and the store are put once: they may bring much with them, such as answers or an index of responses.
         self._queues = [
@@ -183,7 +212,7 @@ class _Scheduler:
         return fleet is None or all(map(fleet.ready, stage.models(self._models)))
 
     def _window(self, queue: _Queue) -> int:
-        return queue.stage.window if queue.asking else max(2, self._cpus)
+        return queue.stage.window if queue.asking else self._backlog()
 
     def _next(self, in_flight: dict[Any, tuple[_Queue, int]], within_s: float | None) -> PartResult:
         if not in_flight:
@@ -267,13 +296,13 @@ def _ask_worker(work: Work, control: str, concurrency: int) -> Any:
     return made.remote(work.clients, work.store.root, work.resources, control)
 
 
-def _in_window(submit: Callable[[Item], Any], items: Iterable[Item], window: int) -> Iterator[Any]:
+def _in_window(submit: Callable[[Item], Any], items: Iterable[Item], window: Callable[[], int]) -> Iterator[Any]:
     """Yield what `submit` makes of each item, a Ray reference, as values in the order in which they are ready; at most
-    `window` are on their way at once, so that neither items nor values pile up."""
+    `window` are on their way at once, so that neither items nor values pile up. It may grow meanwhile."""
     in_flight: list[Any] = []
     for item in items:
         in_flight.append(submit(item))
-        if len(in_flight) >= window:
+        if len(in_flight) >= window():
             yield _ready(in_flight)
     while in_flight:
         yield _ready(in_flight)
@@ -282,9 +311,3 @@ def _in_window(submit: Callable[[Item], Any], items: Iterable[Item], window: int
 def _ready(in_flight: list[Any]) -> Any:
     [done], in_flight[:] = ray.wait(in_flight, num_returns=1)
     return ray.get(done)
-
-
-def cluster_has(resource: str) -> int:
-    """Return how many of a resource, CPU or GPU, the cluster has now."""
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return int(resources.get(resource, 0))

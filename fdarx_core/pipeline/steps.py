@@ -96,13 +96,15 @@ def step_name(step: Step[Any]) -> str:
 class Resource:
     """Something heavy that a stage needs, made by `factory(*arguments)`.
 
-    Under Ray, actors hold it: `size` of them, each with the fraction `gpus` of a GPU.
+    Under Ray, actors hold it: at most `size` of them, as many as there are calls, each with the fraction `gpus` of a
+    GPU. `cpus` are the CPUs that Ray reserves for an actor: few by default, so that no CPU is idle while tasks wait.
     """
 
     factory: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     size: int = 1
     gpus: float = 0.0
+    cpus: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,8 @@ def test_an_environment_without_the_engine(tmp_path: Path, monkeypatch: pytest.M
         load_deployed([str(served_file(tmp_path, "small"))], to_ask=True)
 
 
-def test_gpus_without_anything_to_deploy() -> None:
-    with pytest.raises(ModelsError, match="--gpus bounds what --deploy takes"):
+def test_gpus_without_anything_that_computes_on_them() -> None:
+    with pytest.raises(ModelsError, match="--gpus is for --deploy"):
         evaluation_spec(config(gpus=2), {}, {})
 
 

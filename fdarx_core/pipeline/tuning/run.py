@@ -13,8 +13,8 @@ from typing import Any
 import ray
 
 from fdarx_core.pipeline.control import start_control
+from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.job import Progress, timed
-from fdarx_core.pipeline.ray_executor import cluster_has
 from fdarx_core.pipeline.tuning.results import publish
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
@@ -45,6 +45,7 @@ def fine_tune(
     pairs: Sequence[TrainingPair],
     encoded: Mapping[str, Sequence[EncodedPair]],
     rejects: Sequence[Reject],
+    executor: Executor,
     progress: Progress,
 ) -> dict[str, Any]:
     """Fine-tune into a run directory, on the Ray instance that this process is connected to.
@@ -58,6 +59,7 @@ def fine_tune(
         pairs: The pairs with their parts.
         encoded: The tokens of those parts that are learnt from, by part.
         rejects: What was left out.
+        executor: Says which CPUs and GPUs there are, or are asked for.
         progress: Is told of each step.
 
     Returns:
@@ -73,13 +75,13 @@ def fine_tune(
         write_records(run.part(f"encoded/{part}", 0), learnt, EncodedPair)
     timings: dict[str, float] = {}
     with timed(timings, "train"):
-        _train(run, tuning, progress)
+        _train(run, tuning, executor, progress)
     with timed(timings, "examine"):
         answers = run.part("answers", 0)
         if not answers.exists():
             progress("examine", 0, 1, "")
             task: Any = ray.remote(_examine)
-            asked = task.options(num_gpus=int(bool(cluster_has("GPU"))), max_retries=_RETRIES)
+            asked = task.options(num_gpus=min(1, executor.gpus), max_retries=_RETRIES)
             chosen = [one for one in pairs if one.part == PARTS[-1]]
             write_records(answers, ray.get(asked.remote(run, tuning, chosen)), TunedAnswer)
     progress("publish", 0, 1, "")
@@ -87,15 +89,18 @@ def fine_tune(
     return run.info()
 
 
-def _train(run: RunDirectory, tuning: TuningSpec, progress: Progress) -> None:
+def _train(run: RunDirectory, tuning: TuningSpec, executor: Executor, progress: Progress) -> None:
     """Train in a thread of its own: in the main one Ray would take Ctrl-C for itself."""
-    kind = "GPU" if cluster_has("GPU") else "CPU"
-    if tuning.workers > cluster_has(kind):  # they would wait for ever
-        raise ValueError(f"--workers {tuning.workers} needs a {kind} for each, and there are {cluster_has(kind)}")
+    kind, has = ("GPU", executor.gpus) if executor.gpus else ("CPU", executor.cpus)
+    if tuning.workers > has:  # they would wait for ever
+        raise ValueError(
+            f"--workers {tuning.workers} needs a {kind} for each, and there are {has}; lower it, or give "
+            f"--{kind.lower()}s {tuning.workers} if the cluster adds machines on demand"
+        )
     progress("train", 0, 0, "loading the model")
     _, control = start_control((0, 0, ""))
     failed: list[BaseException] = []
-    thread = threading.Thread(target=_fit, args=(run, tuning, control, failed), daemon=True)
+    thread = threading.Thread(target=_fit, args=(run, tuning, kind == "GPU", control, failed), daemon=True)
     thread.start()
     last = 0
     while thread.is_alive():
@@ -108,7 +113,9 @@ def _train(run: RunDirectory, tuning: TuningSpec, progress: Progress) -> None:
         raise TrainingFailed(_reason(failed[0])) from failed[0]
 
 
-def _fit(run: RunDirectory, tuning: TuningSpec, control: Any, failed: list[BaseException]) -> None:
+def _fit(run: RunDirectory, tuning: TuningSpec, use_gpu: bool, control: Any, failed: list[BaseException]) -> None:
+    import torch.distributed
+    from ray.train.torch import TorchConfig
     from ray.train.v2.api.config import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
 
     from fdarx_core.pipeline.tuning.worker import Trainer, train  # they need torch
@@ -116,7 +123,7 @@ def _fit(run: RunDirectory, tuning: TuningSpec, control: Any, failed: list[BaseE
     logging.getLogger("ray.train").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # nothing here heeds its warning
     arguments = {"run": run, "tuning": tuning, "control": control}
-    scaling = ScalingConfig(num_workers=tuning.workers, use_gpu=bool(cluster_has("GPU")))
+    scaling = ScalingConfig(num_workers=tuning.workers, use_gpu=use_gpu)
     try:
         with tempfile.TemporaryDirectory() as folder:
             kept = RunConfig(
@@ -125,7 +132,11 @@ def _fit(run: RunDirectory, tuning: TuningSpec, control: Any, failed: list[BaseE
                 failure_config=FailureConfig(max_failures=_RETRIES),
                 logging_config=LoggingConfig(log_level="ERROR"),
             )
-            Trainer(train, train_loop_config=arguments, scaling_config=scaling, run_config=kept).fit()
+            # Ray takes nccl wherever workers have GPUs, but a build of torch for CPUs lacks it
+            backend = TorchConfig(backend=None if torch.distributed.is_nccl_available() else "gloo")
+            Trainer(
+                train, train_loop_config=arguments, torch_config=backend, scaling_config=scaling, run_config=kept
+            ).fit()
     except BaseException as error:
         failed.append(error)
 
