@@ -1,11 +1,13 @@
 """A build whose writer, reader and judge are loopback models that follow the prompts, over HTTP.
 
-    python -m benchmarks.loopback_build [--labels PATH] [--sample 100] [--per-drug 2] [--out FOLDER] [--show 3]
+    python -m benchmarks.loopback_build [--labels PATH] [--part all] [--sample 100] [--per-drug 2] [--out FOLDER]
+        [--show 3]
 
 The models are those of `loopback_writer` and `loopback_readers`. Prints what each stage kept, the reasons of rejects
 with examples, how well refusals can be told from the question alone, and the requests that `fdarx build --plan` expects
-against those that were sent, by task. Exits 1 where the artifact audit fails, or the requests that were sent differ
-by more than a tenth from the plan, in all or for a task.
+against those that were sent, by task. `--part dev` or `test` takes the labels of one half of the drugs, as
+`benchmarks.drug_search` does; amounts were chosen on `dev`. Exits 1 where the artifact audit fails, or the requests
+that were sent differ by more than a tenth from the plan, in all or for a task.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from benchmarks import PRESCRIPTION_LABELS, run
 from benchmarks.loopback_prompts import JUDGING, READING, TASKS, WRITING, ShownPrompt
 from benchmarks.loopback_readers import READERS
 from benchmarks.loopback_writer import write
+from benchmarks.spoilt_labels import Part, read_part
 from fdarx_core.evaluation.artifact_classifiers import REFUSAL_F1_BOUND
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Selection, find_sources
@@ -150,14 +153,16 @@ def print_requests(made: LoopbackBuild) -> bool:
 def main(
     *,
     labels: str = str(PRESCRIPTION_LABELS),
+    part: Part = "all",
     sample: int | None = 100,
     per_drug: int | None = 2,
     out: Path | None = None,
     show: int = 3,
 ) -> int:
     """Print the tables."""
+    half = frozenset(one.set_id for one in read_part([labels], part, None, 0)) if part != "all" else frozenset()
     with tempfile.TemporaryDirectory() as folder:
-        made = measure(labels, out or Path(folder), Selection(per_drug=per_drug, sample=sample))
+        made = measure(labels, out or Path(folder), Selection(set_ids=half, per_drug=per_drug, sample=sample))
         print_stages(made, show)
     kept = [print_refusals(made), print_requests(made)]
     return int(not all(kept))
