@@ -30,6 +30,7 @@ from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline.build import Build, BuildSpec
 from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.records import QuestionAnswer, Reject
 from fdarx_core.storage import RunDirectory, read_records
@@ -80,19 +81,27 @@ def measure(labels: str, folder: Path, selection: Selection, amounts: Generation
     """Plan a build and make it, in folders below `folder`."""
     models = LoopbackModels()
     with LoopbackServer(models, keep_calls=False) as server:
-        configs = {name: ModelConfig(name=name, model=name, base_url=server.openai_url) for name in ROLES}
-        roles = Roles(configs, "writer", "reader", ("judge",))
-        spec = BuildSpec(find_sources([labels]), selection, amounts or GenerationConfig(), roles)
-        planned = {row.task: row.requests for row in _build(folder / "plan", spec).plan()}
+        spec = loopback_spec(labels, server, selection, amounts)
+        planned = {row.task: row.requests for row in begun_build(folder / "plan", spec).plan()}
         assert not models.sent, "a plan must not ask"
-        made = _build(folder / "build", spec)
+        made = begun_build(folder / "build", spec)
         info = made.run_all()
     return LoopbackBuild(made.run, info, planned, models.sent)
 
 
-def _build(folder: Path, spec: BuildSpec) -> Build:
+def loopback_spec(
+    labels: str, server: LoopbackServer, selection: Selection, amounts: GenerationConfig | None = None
+) -> BuildSpec:
+    """Return the specification of a build by the models on a server."""
+    configs = {name: ModelConfig(name=name, model=name, base_url=server.openai_url) for name in ROLES}
+    roles = Roles(configs, "writer", "reader", ("judge",))
+    return BuildSpec(find_sources([labels]), selection, amounts or GenerationConfig(), roles)
+
+
+def begun_build(folder: Path, spec: BuildSpec, executor: Executor | None = None) -> Build:
+    """Return a build in a folder, by default in this process."""
     begun = RunDirectory.begin(str(folder), job="build_benchmark", config={}, versions={})
-    return Build(run=begun, executor=LocalExecutor(), progress=_silent, spec=spec)
+    return Build(run=begun, executor=executor or LocalExecutor(), progress=_silent, spec=spec)
 
 
 def _silent(*_: Any) -> None:

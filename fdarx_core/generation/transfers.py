@@ -53,12 +53,13 @@ class PortableQuestion:
 def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestion | None:
     """Return a question as it can be asked of other labels.
 
-    None for a refusal question, and for one that does not name its product once as questions write it, or that has
-    other words of the drug's names, which would be wrong on another label.
+    None for a refusal question, for one on a topic, which has a twin of its own, and for one that does not name its
+    product once as questions write it, or that has other words of the drug's names, which would be wrong elsewhere.
     """
     before, product, after = question.question.partition(product_name(label))
     names = {word for name in (*label.aliases, *label.substances, label.labeler) for word in content_words(name)}
-    if question.type == "refusal" or not product or names.intersection(words_of(f"{before} {after}")):
+    own = question.type == "refusal" or question.template != ""
+    if own or not product or names.intersection(words_of(f"{before} {after}")):
         return None
     return PortableQuestion(question, label.drug, before, after)
 
@@ -78,14 +79,30 @@ def offered_questions(
     for one in sorted(questions, key=lambda one: content_id(str(seed), one.question.id)):
         if len(of_drug[one.drug]) < _QUESTIONS_PER_DRUG:
             of_drug[one.drug].append(one)
-    similar = similar_drugs(surveys, _SIMILAR_DRUGS)
+    near = _near_drugs(surveys)
     offered = {}
     for survey in surveys:
-        near = [other for other, similarity in similar[survey.drug].items() if similarity >= _LEAST_SIMILARITY]
-        others = [one for drug in (survey.drug, *near) for one in of_drug[drug] if one.question.set_id != survey.set_id]
+        others = [one for drug in near[survey.drug] for one in of_drug[drug] if one.question.set_id != survey.set_id]
         others.sort(key=lambda one: content_id(str(seed), survey.set_id, one.question.id))
         offered[survey.set_id] = others[: _OFFERED * per_label]
     return offered
+
+
+def expected_numbers(surveys: Sequence[TopicSurvey], per_label: int) -> dict[str, int]:
+    """Return how many questions are expected to be transferred to each label, by set id.
+
+    A label with others of the same drug or of similar drugs is expected to get as many as it may.
+    """
+    near, labels = _near_drugs(surveys), Counter(survey.drug for survey in surveys)
+    return {one.set_id: per_label if sum(labels[drug] for drug in near[one.drug]) > 1 else 0 for one in surveys}
+
+
+def _near_drugs(surveys: Sequence[TopicSurvey]) -> dict[str, list[str]]:
+    """Return for each drug those whose questions are plausible for it, itself first."""
+    return {
+        drug: [drug, *(other for other, similarity in similar.items() if similarity >= _LEAST_SIMILARITY)]
+        for drug, similar in similar_drugs(surveys, _SIMILAR_DRUGS).items()
+    }
 
 
 def fitting_transfers(

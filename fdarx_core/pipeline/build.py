@@ -14,7 +14,7 @@ from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
 from fdarx_core.generation.topics import TopicSurvey
-from fdarx_core.generation.transfers import PortableQuestion, chosen_transfers, offered_questions
+from fdarx_core.generation.transfers import PortableQuestion, chosen_transfers, expected_numbers, offered_questions
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
@@ -131,8 +131,9 @@ class Build(PipelineJob):
             amounts, by_model = self.spec.amounts, self.spec.roles.by_model
             self.surveys = self.survey_topics(keep=not planned)
             pairs = pair_topics(self.surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+            expected = expected_numbers(self.surveys, self.spec.transfers)
             self.plans = {
-                one.set_id: TopicPlan(pairs.get(one.set_id, ()), by_model, self.spec.transfers)
+                one.set_id: TopicPlan(pairs.get(one.set_id, ()), by_model, expected.get(one.set_id, 0))
                 for one in self.corpus.labels
             }
 
