@@ -1,13 +1,14 @@
 r"""A build whose writer, reader and judge are loopback models that follow the prompts, over HTTP.
 
-    python -m benchmarks.loopback_build [--labels PATH] [--sample 100] [--per-drug 2] \
+    python -m benchmarks.loopback_build [--labels PATH] [--part all] [--sample 100] [--per-drug 2] \
         [--pilot 30] [--out FOLDER] [--show 3]
 
 The models are those of `loopback_writer` and `loopback_readers`. Prints what each stage kept, the reasons of rejects
 with examples, how well refusals can be told from the question alone, and the requests that `fdarx build --plan` expects
 and `--plan --pilot` expect against those that were sent, by task. The pilot is a build of the labels of another sample.
-Exits 1 where the artifact audit fails, or the requests that were sent differ by more than a tenth from the expected
-ones, in all.
+`--part dev` or `test` takes the labels of one half of the drugs, as `benchmarks.drug_search` does; amounts were chosen
+on `dev`. Exits 1 where the artifact audit fails, or the requests that were sent differ by more than a tenth from the
+expected ones, in all.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from benchmarks import PRESCRIPTION_LABELS, run
 from benchmarks.loopback_prompts import JUDGING, READING, TASKS, WRITING, ShownPrompt
 from benchmarks.loopback_readers import READERS
 from benchmarks.loopback_writer import write
+from benchmarks.spoilt_labels import Part, read_part
 from fdarx_core.evaluation.artifact_classifiers import REFUSAL_F1_BOUND
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline.build import Build, BuildSpec
 from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.pilot import expected_plan
 from fdarx_core.records import QuestionAnswer, Reject
@@ -84,24 +87,33 @@ def measure(
     """Make a pilot of so many labels, plan a build, and make it, in folders below `folder`."""
     models = LoopbackModels()
     with LoopbackServer(models, keep_calls=False) as server:
-        configs = {name: ModelConfig(name=name, model=name, base_url=server.openai_url) for name in ROLES}
-        roles = Roles(configs, "writer", "reader", ("judge",))
-        spec = BuildSpec(find_sources([labels]), selection, amounts or GenerationConfig(), roles)
-        first = _build(folder / "pilot", replace(spec, selection=replace(selection, sample=pilot, seed=_PILOT_SEED)))
+        spec = loopback_spec(labels, server, selection, amounts)
+        fewer = replace(spec, selection=replace(selection, sample=pilot, seed=_PILOT_SEED))
+        first = begun_build(folder / "pilot", fewer)
         first.run_all()
         models.sent.clear()
-        rows = _build(folder / "plan", spec).plan()
+        rows = begun_build(folder / "plan", spec).plan()
         assert not models.sent, "a plan must not ask"
-        expected = expected_plan(rows, RunDirectory.open(str(first.run.root)), WRITING, configs)
-        made = _build(folder / "build", spec)
+        expected = expected_plan(rows, RunDirectory.open(str(first.run.root)), WRITING, spec.models)
+        made = begun_build(folder / "build", spec)
         info = made.run_all()
     planned, likely = ({row.task: row.requests for row in listed} for listed in (rows, expected))
     return LoopbackBuild(made.run, info, planned, likely, models.sent)
 
 
-def _build(folder: Path, spec: BuildSpec) -> Build:
+def loopback_spec(
+    labels: str, server: LoopbackServer, selection: Selection, amounts: GenerationConfig | None = None
+) -> BuildSpec:
+    """Return the specification of a build by the models on a server."""
+    configs = {name: ModelConfig(name=name, model=name, base_url=server.openai_url) for name in ROLES}
+    roles = Roles(configs, "writer", "reader", ("judge",))
+    return BuildSpec(find_sources([labels]), selection, amounts or GenerationConfig(), roles)
+
+
+def begun_build(folder: Path, spec: BuildSpec, executor: Executor | None = None) -> Build:
+    """Return a build in a folder, by default in this process."""
     begun = RunDirectory.begin(str(folder), job="build_benchmark", config={}, versions={})
-    return Build(run=begun, executor=LocalExecutor(), progress=_silent, spec=spec)
+    return Build(run=begun, executor=executor or LocalExecutor(), progress=_silent, spec=spec)
 
 
 def _silent(*_: Any) -> None:
@@ -163,6 +175,7 @@ def _off(sent: int, planned: int) -> str:
 def main(
     *,
     labels: str = str(PRESCRIPTION_LABELS),
+    part: Part = "all",
     sample: int | None = 100,
     per_drug: int | None = 2,
     pilot: int = 30,
@@ -170,8 +183,10 @@ def main(
     show: int = 3,
 ) -> int:
     """Print the tables."""
+    half = frozenset(one.set_id for one in read_part([labels], part, None, 0)) if part != "all" else frozenset()
     with tempfile.TemporaryDirectory() as folder:
-        made = measure(labels, out or Path(folder), Selection(per_drug=per_drug, sample=sample), pilot=pilot)
+        selection = Selection(set_ids=half, per_drug=per_drug, sample=sample)
+        made = measure(labels, out or Path(folder), selection, pilot=pilot)
         print_stages(made, show)
     kept = [print_refusals(made), print_requests(made)]
     return int(not all(kept))

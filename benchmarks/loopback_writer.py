@@ -1,7 +1,8 @@
 """A loopback model that writes questions from the passages of its prompt, in free wordings, each with its twin.
 
-It copies sentences of a passage, and asks about two noun phrases of them in a wording that a hash chooses. The answer
-is what it copied. The twin has the first of the absent things in place of one phrase.
+It copies sentences of a passage, and asks about two noun phrases of them in a wording that a hash chooses. Where the
+prompt names what to ask about, it copies sentences that name it, and asks about it instead of the first phrase. The
+answer is what it copied. The twin has the first of the absent things in place of what is asked about, or of one phrase.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ MULTIHOP = (
     "What links {p} to {q} in the use of {drug}?",
     "Considering {q}, why does {p} matter with {drug}?",
 )
+_ABOUT = "Ask about"
 _NONE = "(nothing suggested: twin is null)"
 _MOST = re.compile(r"at most (\d+) questions, most of them of difficulty \"(\w+)\"")
 _WORD = re.compile(r"[A-Za-z][\w-]*(?:['’]s)?|[^\sA-Za-z]+")
@@ -78,14 +80,19 @@ def write_factual(prompt: ShownPrompt) -> FactualReply:
 
 
 def write_multihop(prompt: ShownPrompt) -> MultihopReply:
-    """Write on the two sentences that share most terms; nothing where none do."""
-    own = terms(prompt.drug)
+    """Write on the two sentences that share most terms, first of all those of what to ask about; else nothing."""
+    own, about = terms(prompt.drug), terms(prompt.line(_ABOUT))
     a, b = ([one for one in split_sentences(text) if _is_askable(one)] for text in prompt.passages)
-    shared = [(len(terms(one) & terms(other) - own), one, other) for one in a for other in b]
-    most, one, other = max(shared, default=(0, "", ""))
-    p, q = _phrase(one, prompt.drug, terms(other)), _phrase(other, prompt.drug, terms(one))
+    shared = [
+        ((len((terms(one) | terms(other)) & about), len(terms(one) & terms(other) - own)), one, other)
+        for one in a
+        for other in b
+    ]
+    most, one, other = max(shared, default=((0, 0), "", ""))
+    p = prompt.line(_ABOUT) or _phrase(one, prompt.drug, terms(other))
+    q = _phrase(other, prompt.drug, terms(one) | about)
     answer = f"{one} {other}"
-    if not (most and p and q and len(answer) <= ANSWER_LENGTH[1]):
+    if not (any(most) and p and q and len(answer) <= ANSWER_LENGTH[1]):
         return MultihopReply(items=[])
     question, twin = _worded(prompt, MULTIHOP, p, q)
     kind = "comparison" if any(map(str.isdigit, one)) and any(map(str.isdigit, other)) else "bridge"
@@ -96,7 +103,7 @@ def write_multihop(prompt: ShownPrompt) -> MultihopReply:
 
 def _factual_item(prompt: ShownPrompt, copied: Sentences) -> FactualItem | None:
     answer = " ".join(copied)
-    p = _phrase(copied[0], prompt.drug, frozenset())
+    p = prompt.line(_ABOUT) or _phrase(copied[0], prompt.drug, frozenset())
     q = _phrase(copied[-1], prompt.drug, terms(p))
     if not (p and q and len(answer) <= ANSWER_LENGTH[1]):
         return None
@@ -119,20 +126,28 @@ def _worded(prompt: ShownPrompt, wordings: Sentences, p: str, q: str) -> tuple[s
     if suggested == _NONE:
         return _capital(question), None
     absent = suggested.split("; ")[0]
-    phrases = {"p": absent, "q": q} if _drawn(2, "replaced", p, q) else {"p": p, "q": absent}
+    first = prompt.line(_ABOUT) or _drawn(2, "replaced", p, q)
+    phrases = {"p": absent, "q": q} if first else {"p": p, "q": absent}
     twin = _capital(wording.format(drug=prompt.drug, **phrases))
     return _capital(question), Twin(question=twin, changed=absent) if _fits(twin) else None
 
 
 def _chosen(prompt: ShownPrompt, several: bool) -> list[Sentences]:
-    """Return sentences, or pairs of neighbours, in an order by a hash; no sentence is copied twice."""
+    """Return sentences, or pairs of neighbours, in an order by a hash; no sentence is copied twice.
+
+    Those that name most of what to ask about come first.
+    """
+    about = terms(prompt.line(_ABOUT))
     found: list[Sentences] = []
     for text in prompt.passages:
         sentences = split_sentences(text)
         size = 2 if several else 1
         groups = [sentences[at : at + size] for at in range(0, len(sentences), size)]
         found += [group for group in groups if all(map(_is_askable, group))]
-    return sorted(found, key=lambda copied: content_id("order", prompt.drug, *copied))
+    return sorted(
+        found,
+        key=lambda copied: (-len(terms(" ".join(copied)) & about), content_id("order", prompt.drug, *copied)),
+    )
 
 
 def _is_askable(sentence: str) -> bool:

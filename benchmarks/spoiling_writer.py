@@ -48,7 +48,7 @@ class SpoilingWriter:
     def __post_init__(self) -> None:
         for written in self.written.states:
             assert written.label is not None
-            plan = TopicPlan(written.plan.pairs, absent=())
+            plan = TopicPlan(written.plan.pairs, by_model=True)
             state = LabelState(written.identity, plan, written.label, written.passages)
             run_steps([partial(chunk, AMOUNTS)], [state], lambda _: [])
             around = self.written.surroundings(state, self.good.get(state.identity.set_id, []))

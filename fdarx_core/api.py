@@ -56,6 +56,7 @@ def build(
     section_pairs: int = 12,
     twins: int = 20,
     topic_labels: int = 60,
+    transfers: int = 12,
     dev_drugs: int | None = None,
 ) -> RunDirectory:
     """Build a question-answering benchmark from SPL labels.
@@ -73,6 +74,8 @@ def build(
         section_pairs: Pairs of sections per label for multi-hop questions.
         twins: Pairs per label of a question and one in the same words that the label does not answer.
         topic_labels: The largest number of labels of one drug that are asked about the same topic.
+        transfers: The largest number of questions of other labels that a label is asked and does not answer, where a
+            model writes.
         dev_drugs: The number of drugs of the dev split; without it one of every 20 drugs, five at most.
 
     Returns:
@@ -84,7 +87,7 @@ def build(
     """
     models = _models([generator, reader, judge])
     roles = Roles(models, _name(generator), _name(reader), (_name(judge),))
-    amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, twins, topic_labels, seed)
+    amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, twins, topic_labels, seed, transfers)
     selection = Selection(sample=sample, seed=seed)
     spec = BuildSpec(find_sources(_listed(labels)), selection, amounts, roles, dev_drugs=dev_drugs)
     config = {"labels": sorted(_listed(labels)), "sample": sample, "seed": seed, "judge": _name(judge)}
@@ -92,6 +95,7 @@ def build(
     config |= {"pairs_per_passage": pairs_per_passage, "section_pairs": section_pairs}
     config |= {"twins": twins, "topic_labels": topic_labels, **_packages()}
     config |= {} if dev_drugs is None else {"dev_drugs": dev_drugs}
+    config |= {"transfers": transfers} if roles.by_model else {}
     run = RunDirectory.begin(str(out), job="build_benchmark", config=config, versions=_versions())
     return _finish(run, Build(run=run, executor=_executor(), progress=_no_progress, spec=spec))
 

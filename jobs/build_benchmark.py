@@ -64,6 +64,9 @@ class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
     gives; a model needs one request for each pair"""
     topic_labels: int = Field(60, ge=1)
     """largest number of labels of one drug (set of active moieties) that are asked about the same topic"""
+    transfers: int = Field(12, ge=0)
+    """largest number of questions per label that a model wrote on labels of the same drug or of similar drugs, and that
+    the label does not answer; each needs a request to each judge of support and quality, and one to the reader"""
     models: str | None = None
     """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""
     generator: str = "baseline"
@@ -106,6 +109,8 @@ class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
         config = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         if self.dev_drugs is None:  # so that a run that was begun before there were splits is resumed
             del config["dev_drugs"]
+        if self.generator == BASELINE:  # the built-in rules' questions are not transferred
+            del config["transfers"]
         return {
             **config,
             "labels": sorted(config["labels"]),
@@ -156,7 +161,13 @@ class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
         from fdarx_core.generation.contexts import GenerationConfig
 
         return GenerationConfig(
-            self.passages, self.pairs_per_passage, self.section_pairs, self.twins, self.topic_labels, self.seed
+            self.passages,
+            self.pairs_per_passage,
+            self.section_pairs,
+            self.twins,
+            self.topic_labels,
+            self.seed,
+            self.transfers,
         )
 
 
@@ -178,6 +189,7 @@ _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
     "build": "labels built",
+    "transfer": "parts of labels asked questions of other labels",
     "publish": "writing the benchmark and the report",
 }
 

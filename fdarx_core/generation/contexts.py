@@ -16,24 +16,23 @@ from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topic_questions import product_name, topic_question, topic_wording
-from fdarx_core.generation.topic_sections import category_of, kind_answered_in
+from fdarx_core.generation.topic_sections import category_of
 from fdarx_core.generation.topics import LabelTopics, find_topics
 from fdarx_core.labels.loinc import topic_of
 from fdarx_core.records import Label, Passage, content_id
 
 _MIN_WORDS = 20
-MAX_ABSENT = 6
-"""Things that a prompt suggests for twins."""
 _CELL = " | "
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationConfig:
-    """Amounts per label: passages that a model writes on and the questions on each, section pairs, and twins.
+    """Amounts per label: passages that a model writes on and the questions on each, section pairs, and refusals.
 
     `twins` is the largest number of pairs of an answerable question and one that the label does not answer, whose
     topics the structure of the labels gives; `topic_labels` is the largest number of labels of one drug that are asked
-    about the same topic.
+    about the same topic. `transfers` is the largest number of questions that a model wrote on other labels and that
+    are asked of a label which is silent on them.
     """
 
     passages: int = 16
@@ -42,6 +41,7 @@ class GenerationConfig:
     twins: int = 20
     topic_labels: int = 60
     seed: int = 0
+    transfers: int = 12
 
 
 @dataclass(slots=True)
@@ -66,7 +66,8 @@ def make_contexts(
     passages: Sequence[Passage],
     config: GenerationConfig,
     pairs: Sequence[TopicPair],
-    absent: Sequence[Topic] | None = None,
+    *,
+    by_model: bool = False,
 ) -> list[Context]:
     """Return the contexts of a label for all tasks.
 
@@ -75,20 +76,18 @@ def make_contexts(
         passages: its passages, in document order.
         config: the amounts.
         pairs: the topics to ask of this label, see `pair_topics`.
-        absent: plausible topics that the label is silent on, where a model writes the questions: then passages of all
-            sections follow those of the topics. None where the built-in rules write.
+        by_model: whether a model writes the questions: then passages of all sections follow those of the topics.
     """
     topics = {topic for pair in pairs for topic in (pair.answered, pair.silent) if topic is not None}
     found = find_topics(label, passages, topics) if pairs else LabelTopics()
-    shared = _SharedSlots(label, absent or ())
     contexts = [
-        _topic_context(label, passages, shared, pair, found)
+        _topic_context(label, passages, pair, found)
         for pair in pairs
         if pair.answered in found.answers and (pair.silent is None or pair.silent in found.silent)
     ]
-    if absent is not None:
-        contexts += _factual_contexts(label, passages, config, shared)
-        contexts += _multihop_contexts(label, passages, config, shared)
+    if by_model:
+        contexts += _factual_contexts(label, passages, config)
+        contexts += _multihop_contexts(label, passages, config)
     asked = {passages[index].section_path for one in contexts for index in one.passages}
     outline = _outline(label, asked)
     for one in contexts:
@@ -96,31 +95,18 @@ def make_contexts(
     return contexts
 
 
-@dataclass(slots=True)
-class _SharedSlots:
-    """The slots that the contexts of a label share."""
-
-    label: Label
-    absent: Sequence[Topic]
-
-    def of(self, passages: Sequence[Passage], absent: str | None = None) -> dict[str, Any]:
-        """Return the slots with these passages; `absent` is what a twin should ask about, "" for no twin.
-
-        By default these are topics of the kind that the section of the last passage answers.
-        """
-        label = self.label
-        kind = kind_answered_in(passages[-1].core_code) if absent is None else ""
-        suggested = [topic.name for topic in self.absent if topic.kind == kind] if absent is None else [absent]
-        return {
-            "drug": product_name(label),
-            "ingredients": ", ".join(dict.fromkeys(label.substances)),
-            "forms": ", ".join([*dict.fromkeys(label.dosage_forms), *dict.fromkeys(label.routes)]).lower(),
-            "outline": "",
-            "passages": [{"section": one.section_path, "text": one.text} for one in passages],
-            "about": "",
-            "absent": [name for name in suggested if name][:MAX_ABSENT],
-            "written": [],
-        }
+def _slots(label: Label, passages: Sequence[Passage], absent: str = "") -> dict[str, Any]:
+    """Return the slots with these passages; `absent` is what a twin should ask about, "" for no twin."""
+    return {
+        "drug": product_name(label),
+        "ingredients": ", ".join(dict.fromkeys(label.substances)),
+        "forms": ", ".join([*dict.fromkeys(label.dosage_forms), *dict.fromkeys(label.routes)]).lower(),
+        "outline": "",
+        "passages": [{"section": one.section_path, "text": one.text} for one in passages],
+        "about": "",
+        "absent": [absent] if absent else [],
+        "written": [],
+    }
 
 
 def _outline(label: Label, asked: set[str]) -> str:
@@ -128,9 +114,7 @@ def _outline(label: Label, asked: set[str]) -> str:
     return "\n".join(f"{path} (asked)" if path in asked else path for path in paths)
 
 
-def _topic_context(
-    label: Label, passages: Sequence[Passage], shared: _SharedSlots, pair: TopicPair, found: LabelTopics
-) -> Context:
+def _topic_context(label: Label, passages: Sequence[Passage], pair: TopicPair, found: LabelTopics) -> Context:
     """Return the context of a pair of topics, with the questions that the structure of the label gives."""
     answer = found.answers[pair.answered]
     drug, gold = product_name(label), [passages[index] for index in answer.passages]
@@ -147,7 +131,7 @@ def _topic_context(
         task = GENERATE_MULTIHOP.name
         held = [[one.text for one in answer.statements if one.passage == p.doc_chunk_index] for p in gold]
         item |= {"evidence_a": held[0], "evidence_b": held[1], "kind": _hop_kind(pair.answered)}
-        slots = shared.of(gold, absent) | {"reason": "", "link": ""}
+        slots = _slots(label, gold, absent) | {"reason": "", "link": ""}
     else:
         task = GENERATE_FACTUAL.name
         difficulty = _difficulty(answer)
@@ -156,7 +140,7 @@ def _topic_context(
             "type": "numeric" if pair.answered.kind in ("quantity", "reaction") else _answer_kind(answer),
             "difficulty": difficulty,
         }
-        slots = shared.of(gold, absent) | {"k": 1, "difficulty": difficulty}
+        slots = _slots(label, gold, absent) | {"k": 1, "difficulty": difficulty}
     slots |= {"about": pair.answered.name, "written": [item]}
     made = _context(label, task, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
     made.template = topic_wording(pair.answered, pair.wording)
@@ -185,15 +169,13 @@ def _difficulty(answer: TopicAnswer) -> str:
     return "direct" if len(answer.statements) == 1 else "several"
 
 
-def _factual_contexts(
-    label: Label, passages: Sequence[Passage], config: GenerationConfig, shared: _SharedSlots
-) -> Iterator[Context]:
+def _factual_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
     """Yield passages for a model: as many of each section as its share of the label's words, in an order by a hash."""
     asked = [one for one in passages if topic_of(one.core_code) and one.text.count(" ") >= _MIN_WORDS - 1]
     groups = _shuffled_groups(((one.core_code, one) for one in asked), config.seed)
     for code, count in _shares({code: _words(group) for code, group in groups.items()}, config.passages).items():
         for passage in groups[code][:count]:
-            slots = shared.of([passage]) | {"k": config.pairs_per_passage, "difficulty": _asked_difficulty(passage)}
+            slots = _slots(label, [passage]) | {"k": config.pairs_per_passage, "difficulty": _asked_difficulty(passage)}
             yield _context(label, GENERATE_FACTUAL.name, slots, [passage])
 
 
@@ -217,11 +199,9 @@ def _asked_difficulty(passage: Passage) -> str:
     return ("direct", "several")[int(content_id(passage.set_id, str(passage.doc_chunk_index)), 16) % 2]
 
 
-def _multihop_contexts(
-    label: Label, passages: Sequence[Passage], config: GenerationConfig, shared: _SharedSlots
-) -> Iterator[Context]:
+def _multihop_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
     for pair, a, b in choose_passage_pairs(passages, config.seed, config.section_pairs):
-        slots = shared.of([a, b]) | {"reason": pair.why, "link": pair.links}
+        slots = _slots(label, [a, b]) | {"reason": pair.why, "link": pair.links}
         yield _context(label, GENERATE_MULTIHOP.name, slots, [a, b])
 
 

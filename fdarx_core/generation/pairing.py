@@ -8,12 +8,12 @@ silent on it only where labels of similar drugs answer it, so that the question 
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fdarx_core.generation.multihop import COMPARISON, DOSES, MULTIHOP_KINDS
+from fdarx_core.generation.similar_drugs import similar_drugs
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
@@ -34,8 +34,6 @@ _FEWEST_DRUGS = 4
 """With fewer drugs, questions cannot be balanced; what every label can be asked about is then plausible."""
 _OF_ANY_DRUG = ("quantity", "population")
 """The kinds of topics that are plausible for every drug."""
-_TELLING = ("partner", "risk", "reaction", "indication")
-"""The kinds of topics that drugs of one class have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +108,6 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
             and _take_answered(one, left[one.set_id], chosen[one.set_id], counts, ANSWERED_PER_SILENT * per_drug)
         ]
     return chosen
-
-
-def absent_topics(surveys: Sequence[TopicSurvey], per_kind: int, seed: int) -> dict[str, list[Topic]]:
-    """Return plausible topics that each label is silent on, by set id: what a model may ask about in twins.
-
-    Args:
-        surveys: the labels.
-        per_kind: the most topics of a kind.
-        seed: the seed of the run, from which the order of topics follows.
-    """
-    plausible = _plausible_topics(surveys)
-    return {
-        one.set_id: [
-            topic for topics in _Left.of(one, plausible[one.drug], seed).silent.values() for topic in topics[:per_kind]
-        ]
-        for one in surveys
-    }
 
 
 @dataclass(slots=True)
@@ -217,40 +198,20 @@ def _best(
 
 
 def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[int]]:
-    """Return the topics that are answered by labels of each drug, or of the drugs most similar to it, by drug.
-
-    Drugs are similar by the topics of `_TELLING` kinds that their labels answer, weighted by how few drugs answer them
-    (cosine).
-    """
+    """Return the topics that are answered by labels of each drug, or of the drugs most similar to it, by drug."""
     answered: dict[str, set[int]] = defaultdict(set)
     for survey in surveys:
         answered[survey.drug].update(survey.answered)
-    telling = {
-        drug: {number for number in numbers if all_topics()[number].kind in _TELLING}
-        for drug, numbers in answered.items()
-    }
-    drugs_of: dict[int, list[str]] = defaultdict(list)
-    for drug in sorted(telling):
-        for number in telling[drug]:
-            drugs_of[number].append(drug)
-    weights = {number: math.log(1 + len(answered) / len(drugs)) ** 2 for number, drugs in drugs_of.items()}
-    norms = {drug: math.sqrt(sum(weights[number] for number in one)) or 1.0 for drug, one in telling.items()}
     found: dict[str, frozenset[int]] = {}
-    for drug, numbers in telling.items():
-        scores: dict[str, float] = defaultdict(float)
-        for number in numbers:
-            for other in drugs_of[number]:
-                if other != drug:
-                    scores[other] += weights[number] / norms[other] / norms[drug]
-        similar = sorted(answered.keys() - {drug}, key=lambda other: (-scores[other], other))[:_SIMILAR_DRUGS]
+    for drug, similar in similar_drugs(surveys, _SIMILAR_DRUGS).items():
         plausible = set(answered[drug])
         if len(answered) < _FEWEST_DRUGS:
             plausible |= {number for number, topic in enumerate(all_topics()) if topic.kind in _OF_ANY_DRUG}
-        for other in similar:
+        for other, similarity in similar.items():
             plausible |= {
                 number
                 for number in answered[other]
-                if scores[other] >= _LEAST_SIMILARITY.get(all_topics()[number].kind, 0)
+                if similarity >= _LEAST_SIMILARITY.get(all_topics()[number].kind, 0)
             }
         found[drug] = frozenset(plausible)
     return found

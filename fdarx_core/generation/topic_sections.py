@@ -52,25 +52,6 @@ WIDER_ANSWERS = {
 """By kind, the sections where a statement on a class of a term says something of the term; others: the whole label."""
 
 
-_KIND_OF_SECTION = {
-    code: kind
-    for kind, codes in (
-        ("quantity", PHARMACOLOGY | DESCRIPTION),
-        ("population", POPULATIONS),
-        ("indication", DOSAGE | INDICATIONS | STUDIES),
-        ("reaction", REACTIONS),
-        ("risk", WARNINGS | CONTRAINDICATIONS),
-        ("partner", INTERACTIONS),
-    )
-    for code in codes
-}
-
-
-def kind_answered_in(code: str) -> str:
-    """Return the kind of topics that a section answers by its core LOINC code, "" for none."""
-    return _KIND_OF_SECTION.get(code, "")
-
-
 _CATEGORY_SECTIONS = {
     "quantity": "43682-4", "population": "43684-0", "indication": "34068-7", "reaction": "34084-4", "risk": "43685-7",
     "partner": "34073-7", "computation": "34068-7", "frequency_comparison": "34084-4", "dose_comparison": "34068-7",

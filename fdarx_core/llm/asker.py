@@ -29,6 +29,8 @@ class Asker:
         grace_s: seconds that requests in flight have to finish once asking stops.
         shared_fate: an endpoint that stops ends all asking; otherwise only the requests to it.
         watch: called with the counters whenever responses are flushed, and by `report`.
+        sent: requests that were sent before and count towards `max_requests`.
+        spent: US dollars that were spent before and count towards `max_cost`.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class Asker:
         grace_s: float = 30.0,
         shared_fate: bool = True,
         watch: Callable[[Mapping[str, Counters]], None] = lambda counters: None,
+        sent: int = 0,
+        spent: float = 0.0,
     ) -> None:
-        self.sent = 0
+        self.sent, self._spent = sent, spent
         self._endpoints = dict(endpoints)
         self._servers = [one for one in self._endpoints.values() if not isinstance(one, Baseline)]
         self._writer = ResponseWriter(store) if store else None
@@ -55,7 +59,7 @@ class Asker:
     @property
     def cost(self) -> float:
         """US dollars spent so far, by the models' prices."""
-        return sum(counters.cost for counters in self.counters.values())
+        return self._spent + sum(counters.cost for counters in self.counters.values())
 
     @property
     def counters(self) -> dict[str, Counters]:
@@ -157,7 +161,7 @@ class Asker:
         if self._max_requests is not None and self.sent >= self._max_requests:
             raise BudgetReached(f"{self.sent} requests were sent, the limit of the run; raise it to go on")
         if self._max_cost is not None:
-            committed = sum(
+            committed = self._spent + sum(
                 one.cost + max(one.cost * one.in_flight / max(1, one.done), one.reserved)
                 for one in self.counters.values()
             )

@@ -171,7 +171,8 @@ class ClientPool:
     """The models to ask, and how much may be asked of all of them. `shared_fate` is as in `Asker`.
 
     `rules` answer what is asked of the built-in baseline. `others` make clients of servers that are no models, such as
-    PubMed, in the process that asks. With `batch`, models whose server has a batch API are asked through it.
+    PubMed, in the process that asks. With `batch`, models whose server has a batch API are asked through it. `sent` and
+    `spent` are the requests and US dollars of the phases before, which count towards the limits.
     """
 
     rules: Baseline
@@ -181,6 +182,8 @@ class ClientPool:
     shared_fate: bool = True
     others: Sequence[Callable[[], AsyncEndpoint]] = ()
     batch: bool = False
+    sent: int = 0
+    spent: float = 0.0
 
     @property
     def asks(self) -> bool:
@@ -205,6 +208,8 @@ class ClientPool:
             grace_s=_GRACE_S,
             shared_fate=self.shared_fate,
             watch=watch,
+            sent=self.sent,
+            spent=self.spent,
         )
 
 

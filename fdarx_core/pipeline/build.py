@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
-from fdarx_core.generation.contexts import MAX_ABSENT, GenerationConfig
-from fdarx_core.generation.pairing import absent_topics, pair_topics
+from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.generation.pairing import pair_topics
 from fdarx_core.generation.topics import TopicSurvey
+from fdarx_core.generation.transfers import PortableQuestion, chosen_transfers, expected_numbers, offered_questions
 from fdarx_core.labels import Identity, Selection, identify_sources, select
-from fdarx_core.llm import AskingStopped, Baseline, Criteria, ModelConfig
+from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_audit import audit_build
 from fdarx_core.pipeline.build_steps import (
@@ -24,11 +25,14 @@ from fdarx_core.pipeline.build_steps import (
     build_steps,
     stage_names,
     survey_labels,
+    transfer_steps,
 )
-from fdarx_core.pipeline.executor import PartResult, Stages
+from fdarx_core.pipeline.executor import PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
-from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
+from fdarx_core.pipeline.label_state import ROWS, LabelState, TopicPlan, add_counts, check_accounts
 from fdarx_core.pipeline.steps import Part, Stage, batches
+from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
+from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
 from fdarx_core.report import build_report, questions_page
@@ -71,6 +75,11 @@ class BuildSpec:
         return self.roles.models
 
     @property
+    def transfers(self) -> int:
+        """The most questions that a label is asked of those that a model wrote on others; 0 without a model."""
+        return self.amounts.transfers if self.roles.by_model else 0
+
+    @property
     def clients(self) -> ClientPool:
         return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost, batch=self.batch)
 
@@ -103,8 +112,11 @@ class Build(PipelineJob):
 
     spec: BuildSpec
     corpus: Corpus = field(init=False, repr=False)
+    surveys: Sequence[TopicSurvey] = field(default=(), init=False, repr=False)
     plans: Mapping[str, TopicPlan] = field(default_factory=dict, init=False, repr=False)
     counts: list[StageCount] = field(default_factory=list, init=False)
+    transferring: bool = field(default=False, init=False)
+    asked: tuple[int, float] = field(default=(0, 0.0), init=False)
 
     def prepare(self, *, planned: bool) -> None:
         """Identify and select the labels. Raises EmptySelection, and RunConflict when the labels changed since the run
@@ -116,13 +128,12 @@ class Build(PipelineJob):
             check_inputs(self.run, self.corpus.digest, "other labels")
             write_records(self.run.part("rejects", len(self.numbers)), self.corpus.rejects, Reject)
         with self.timed("survey"):
-            amounts = self.spec.amounts
-            surveys = self.survey_topics(keep=not planned)
-            pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
-            by_model = self.spec.roles.generator != Baseline.name
-            absent = absent_topics(surveys, MAX_ABSENT, amounts.seed) if by_model else {}
+            amounts, by_model = self.spec.amounts, self.spec.roles.by_model
+            self.surveys = self.survey_topics(keep=not planned)
+            pairs = pair_topics(self.surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+            expected = expected_numbers(self.surveys, self.spec.transfers)
             self.plans = {
-                one.set_id: TopicPlan(pairs.get(one.set_id, ()), absent.get(one.set_id, ()) if by_model else None)
+                one.set_id: TopicPlan(pairs.get(one.set_id, ()), by_model, expected.get(one.set_id, 0))
                 for one in self.corpus.labels
             }
 
@@ -132,15 +143,62 @@ class Build(PipelineJob):
         parts = [
             Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in self.corpus.parts
         ]
-        return [(Stage("build", _states, steps, partial(_write_part, self.run), 16, LabelState), parts)]
+        write = partial(_write_part, self.run, f"{WRITTEN}/" if self.spec.transfers else "")
+        return [(Stage("build", _states, steps, write, 16, LabelState), parts)]
+
+    def phases(self) -> Iterator[Stages]:
+        sent, spent = self._asked()
+        yield self.stages(planned=False)
+        if self.spec.transfers:
+            self.transferring = True
+            requests, cost = self._asked()
+            self.asked = requests - sent, cost - spent
+            steps = transfer_steps(self.spec.roles, self.spec.judges)
+            yield [(transfer_stage(self.run, steps), self._transfer_parts())]
+
+    def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
+        sent, spent = self.asked
+        return Work(stages, replace(self.spec.clients, sent=sent, spent=spent), store)
+
+    def _asked(self) -> tuple[int, float]:
+        """Return the requests that models have answered and their cost in US dollars; zeros without a limit of them."""
+        if self.spec.max_requests is None and self.spec.max_cost is None:
+            return 0, 0.0
+        rows = [row for row in self.request_counts() if row["endpoint"] in self.spec.models]
+        return sum(row["requests"] for row in rows), sum(row["cost"] or 0.0 for row in rows)
+
+    def _transfer_parts(self) -> list[Part]:
+        """Return the labels in parts, each with the questions of other labels that it is asked."""
+        amounts = self.spec.amounts
+        portable: list[PortableQuestion] = []
+        for found in self.executor.map(partial(portable_of_part, self.run), self.numbers):
+            portable += found
+        offered = offered_questions(portable, self.surveys, amounts.transfers, amounts.seed)
+        parts = self.corpus.parts
+        labels = [
+            (part.number, {one.set_id: offered.get(one.set_id, []) for one in part.inputs}) for part in parts
+        ]  # fmt: skip
+        fitting: dict[str, list[QuestionAnswer]] = {}
+        for fits in self.executor.map(partial(fitting_of_part, self.run), labels):
+            fitting |= fits
+        chosen = chosen_transfers(fitting, amounts.transfers, amounts.seed)
+        return [Part(part.number, [(one, chosen.get(one.set_id, [])) for one in part.inputs]) for part in parts]
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
-        return self.parts.there("stages", numbers)
+        first = self.spec.transfers and stage != TRANSFER
+        return self.parts.there(f"{WRITTEN}/stages" if first else "stages", numbers)
 
     def show(self, done: int, total: int, result: PartResult | None = None) -> None:
         """Show how many labels are built, with the questions and the rejects so far."""
         if result is None:
-            self.counts = add_counts(self.parts.read_all("stages", self.numbers, StageCount))
+            whole = self.parts.there("stages", self.numbers)
+            first = [number for number in self.numbers if number not in whole]
+            self.counts = add_counts(
+                [
+                    *self.parts.read_all("stages", sorted(whole), StageCount),
+                    *self.parts.read_all(f"{WRITTEN}/stages", first, StageCount),
+                ]
+            )
         elif result.account is not None:
             self._count(result.account)
             self.counts = add_counts([*self.counts, *result.account])
@@ -148,7 +206,10 @@ class Build(PipelineJob):
         questions = next((count.rows_out for count in self.counts if count.stage == stage_names()[-1]), None)
         rejects = sum(count.rejected for count in self.counts)
         note = "" if questions is None else f"{questions:,} questions, {rejects:,} rejects"
-        self.progress("build", labels, len(self.corpus.labels), note)
+        if self.transferring:
+            self.progress(TRANSFER, done, total, note)
+        else:
+            self.progress(self.phase, labels, len(self.corpus.labels), note)
 
     def select_labels(self) -> Corpus:
         """Identify all documents of the inputs and select among them. Raises EmptySelection."""
@@ -180,7 +241,7 @@ class Build(PipelineJob):
 
         `keep` writes the surveys into the run, from which a resumed run reads them.
         """
-        if not self.spec.amounts.twins:
+        if not (self.spec.amounts.twins or self.spec.transfers):
             return []
         parts = self.corpus.parts
         kept = self.parts.there("surveys", self.numbers) if keep else set()
@@ -208,7 +269,7 @@ class Build(PipelineJob):
         Raises AskingStopped where asking ended.
         """
         if ended:
-            raise AskingStopped(ended["build"])
+            raise AskingStopped(next(iter(ended.values())))
         corpus, inputs = self.corpus, self.spec.inputs
         counts = add_counts([*corpus.counts, *self.counts])
         check_accounts(counts)
@@ -246,27 +307,20 @@ def _states(part: Part) -> list[LabelState]:
     return [LabelState(identity, plan) for identity, plan in part.inputs]
 
 
-def _write_part(run: RunDirectory, part: int, states: Sequence[LabelState]) -> list[StageCount]:
+def _write_part(run: RunDirectory, folder: str, part: int, states: Sequence[LabelState]) -> list[StageCount]:
     """Write the states of a part, which come by set id; returns the accounts of the part.
 
-    The accounts are written last: a part that has them is complete, and is not made again when a run resumes.
+    The accounts are written last: a part that has them is complete, and is not made again when a run resumes. `folder`
+    is where rows about questions are written, "" where no phase follows that adds to them.
     """
     counts = add_counts(count for state in states for count in state.counts)
     write_records(run.part("labels", part), [state.label for state in states if state.label is not None], Label)
-    for kind, record in _KINDS.items():
-        write_records(run.part(kind, part), [row for state in states for row in getattr(state, kind)], record)
-    write_records(run.part("stages", part), counts, StageCount)
+    write_records(run.part("passages", part), [row for state in states for row in state.passages], Passage)
+    for kind, record in ROWS.items():
+        rows = [row for state in states for row in getattr(state, kind)]
+        write_records(run.part(f"{folder}{kind}", part), rows, record)
+    write_records(run.part(f"{folder}stages", part), counts, StageCount)
     return counts
-
-
-_KINDS = {
-    "passages": Passage,
-    "candidates": QuestionAnswer,
-    "questions": QuestionAnswer,
-    "verdicts": JudgeVerdict,
-    "rejects": Reject,
-}
-"""The rows of a label that are written, by the fields of LabelState that hold them."""
 
 
 def _why_empty(rejects: Sequence[Reject]) -> str:

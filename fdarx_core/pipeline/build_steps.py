@@ -17,12 +17,14 @@ from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, expected_items, label_text, make_contexts
 from fdarx_core.generation.tasks import RULES_VERSION, TASKS, tasks_by
 from fdarx_core.generation.topics import TopicSurvey, survey_label
+from fdarx_core.generation.transfers import expected_transfers
 from fdarx_core.labels import Identity, parse_document, read_document
 from fdarx_core.llm import Baseline, Criteria, ModelsError, Task
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers, keep_twins
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step, batches
+from fdarx_core.pipeline.transfer_steps import account_for_sources
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Request
 from fdarx_core.storage.errors import InputError
 
@@ -71,6 +73,11 @@ class Roles:
                     "temperature in its sampling in --models"
                 )
 
+    @property
+    def by_model(self) -> bool:
+        """Whether a model writes the questions."""
+        return self.generator != Baseline.name
+
     def address(self, name: str) -> Address:
         """Return where requests of that name go. Raises KeyError for a name that is no model."""
         return Address.of(name, self.models, baseline())
@@ -101,17 +108,29 @@ def build_steps(
     In a plan, where no model is asked, each passage has as many questions as a model may write on it.
     """
     roles = roles or Roles()
-    chosen = judges() if judged_by is None else judged_by
-    judged = [judge_step(one, roles.voters, planned=planned) for one in chosen]
     return [
         parse,
         partial(chunk, amounts),
         generate(roles.address(roles.generator), tasks_by(criteria), planned=planned),
-        *([keep_expected] if planned and roles.generator != Baseline.name else [filter_by_rules, filter_duplicates]),
-        *judged,
+        *([keep_expected] if planned and roles.by_model else [filter_by_rules, filter_duplicates]),
+        *_judging_steps(roles, judged_by, planned=planned),
+        keep_twins,
+    ]
+
+
+def transfer_steps(roles: Roles, judged_by: Sequence[Judge]) -> list[Step[LabelState]]:
+    """Return the steps that candidates take which were transferred from other labels, all those of a build."""
+    return [filter_by_rules, filter_duplicates, *_judging_steps(roles, judged_by), account_for_sources]
+
+
+def _judging_steps(
+    roles: Roles, judged_by: Sequence[Judge] | None, *, planned: bool = False
+) -> list[AskStep[LabelState]]:
+    chosen = judges() if judged_by is None else judged_by
+    return [
+        *(judge_step(one, roles.voters, planned=planned) for one in chosen),
         answer_again(roles.address(roles.reader)),
         compare_answers(roles.address(roles.judges[0]), planned=planned),
-        keep_twins,
     ]
 
 
@@ -151,7 +170,8 @@ def _reject_label(state: LabelState, reason: str, detail: str) -> None:
 def chunk(amounts: GenerationConfig, state: LabelState) -> None:
     """Make the Contexts for questions from the passages."""
     if state.label is not None:
-        state.contexts = make_contexts(state.label, state.passages, amounts, state.plan.pairs, state.plan.absent)
+        plan = state.plan
+        state.contexts = make_contexts(state.label, state.passages, amounts, plan.pairs, by_model=plan.by_model)
         state.account("contexts", 1, 1, len(state.contexts))
 
 
@@ -189,7 +209,14 @@ def _take_candidates(state: LabelState, exchanges: Sequence[Exchange]) -> None:
 
 
 def keep_expected(state: LabelState) -> None:
-    """Keep all candidates, in a plan: those of a model are not known, and what stands in their place has no wording."""
+    """Keep all candidates, in a plan: those of a model are not known, and what stands in their place has no wording.
+
+    Candidates are added for the questions of other labels that are expected to be asked of this one.
+    """
+    if state.label is not None:
+        expected = expected_transfers(state.label, state.plan.transfers)
+        state.account("generate", 0, 0, len(expected))
+        state.candidates.extend(expected)
     state.questions = list(state.candidates)
     for stage in ("rules", "duplicates"):
         state.account(stage, len(state.questions), len(state.questions), len(state.questions))

@@ -62,6 +62,10 @@ class PipelineJob(ABC):
     def stages(self, *, planned: bool) -> Stages:
         """Return the stages with all their parts; if `planned`, only with the steps that determine requests."""
 
+    def phases(self) -> Iterator[Stages]:
+        """Yield the stages to make; those that read what others made come later. The plan has those of `stages`."""
+        yield self.stages(planned=False)
+
     @abstractmethod
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Write figures and the report, and end the run. Return the content of `run.json`.
@@ -160,7 +164,14 @@ class PipelineJob(ABC):
 
     def _make(self) -> dict[str, str]:
         """Make the remaining parts. Return the reason for each stage that stopped sending requests early."""
-        stages = self.stages(planned=False)
+        ended: dict[str, str] = {}
+        for stages in self.phases():
+            ended |= self._make_stages(stages)
+            if ended:
+                break
+        return ended
+
+    def _make_stages(self, stages: Stages) -> dict[str, str]:
         left = []
         for stage, parts in stages:
             finished = self.finished(stage.name, [part.number for part in parts])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 from fdarx_core.filters.round_trip import RoundTripReply, Setting
 from fdarx_core.generation.contexts import Context
 from fdarx_core.generation.pairing import TopicPair
-from fdarx_core.generation.terminology import Topic
 from fdarx_core.labels import Identity
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
@@ -17,10 +17,14 @@ from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Rej
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """What to ask of one label: pairs of topics, and where a model writes, plausible topics that it is silent on."""
+    """What to ask of one label: pairs of topics, and where a model writes, also passages of all sections.
+
+    `transfers` is the number of questions of other labels that it is expected to be asked, for a plan.
+    """
 
     pairs: Sequence[TopicPair] = ()
-    absent: Sequence[Topic] | None = None
+    by_model: bool = False
+    transfers: int = 0
 
 
 @dataclass(slots=True)
@@ -56,6 +60,15 @@ class LabelState:
             )
         self.rejects.extend(rejected)
         self.counts.append(StageCount(stage, rows_in, kept, len(rejected), rows_out))
+
+
+ROWS: dict[str, type[Any]] = {
+    "candidates": QuestionAnswer,
+    "questions": QuestionAnswer,
+    "verdicts": JudgeVerdict,
+    "rejects": Reject,
+}
+"""The rows about questions that are written, by the fields of LabelState that hold them."""
 
 
 def add_counts(counts: Iterable[StageCount]) -> list[StageCount]:

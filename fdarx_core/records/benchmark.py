@@ -64,15 +64,15 @@ class QuestionAnswer:
     """One benchmark question with its gold answer and gold passages.
 
     `type` is factual, multihop or refusal; `answer_kind` refines it (factual, list, numeric, multihop, refusal);
-    `source` is what it was made from (section, section_pair, twin); `difficulty` is direct, several or table for one
-    section, bridge, comparison or computation for two; `category` is one of the nine label topics of FDARxBench §B.4.
-    `gold_passages` are doc_chunk_index values; for each, `gold_codes` has the LOINC code of its section, and
-    `gold_has_answer` is whether it contains the answer. `evidence` is what the writer quoted from them. `entity` is
-    what a refusal question asks about and the label does not mention, and `twin` is the id of the answerable question
-    that it was written with. `template` is the wording of the built-in rules, before names are put in. `task`,
-    `task_version`, `endpoint` and `response_key` identify the response that it comes from. `judge` is the endpoint
-    that judged it, or several with ", " between; `verdict_keys` are the responses of all votes, `relevance` is the
-    verdict of the first judge.
+    `source` is what it was made from (section, section_pair, twin, or transfer: a question that another label answers);
+    `difficulty` is direct, several or table for one section, bridge, comparison or computation for two; `category` is
+    one of the nine label topics of FDARxBench §B.4. `gold_passages` are doc_chunk_index values; for each, `gold_codes`
+    has the LOINC code of its section, and `gold_has_answer` is whether it contains the answer. `evidence` is what the
+    writer quoted from them. `entity` is what a refusal question asks about and the label does not mention, and `twin`
+    is the id of the answerable question that it was written with, or whose words it has. `template` is the wording of
+    the built-in rules, before names are put in. `task`, `task_version`, `endpoint` and `response_key` identify the
+    response that it comes from. `judge` is the endpoint that judged it, or several with ", " between; `verdict_keys`
+    are the responses of all votes, `relevance` is the verdict of the first judge.
     """
 
     id: str

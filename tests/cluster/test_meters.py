@@ -31,7 +31,7 @@ from tests.pipeline.test_steps import identities
 
 pytestmark = pytest.mark.cluster
 
-AMOUNTS = ("--passages", "2", "--section-pairs", "1", "--twins", "1", "--sample", "3")
+AMOUNTS = ("--passages", "2", "--section-pairs", "1", "--twins", "1", "--transfers", "0", "--sample", "3")
 PRICES = {"input": 3.0, "cached_input": 0.3, "output": 15.0}
 WITHIN_S = 60
 SWEEP = r"\xe9"

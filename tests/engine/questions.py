@@ -18,8 +18,8 @@ from fdarx_core.filters.round_trip import (
     settings_of,
 )
 from fdarx_core.generation.candidates import parse_candidates
-from fdarx_core.generation.contexts import MAX_ABSENT, Context, GenerationConfig, make_contexts
-from fdarx_core.generation.pairing import absent_topics, pair_topics
+from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
+from fdarx_core.generation.pairing import pair_topics
 from fdarx_core.generation.tasks import RULES_VERSION, TASKS
 from fdarx_core.generation.topics import survey_label
 from fdarx_core.labels import parse_document
@@ -38,8 +38,7 @@ def plans_of_examples() -> Mapping[str, TopicPlan]:
     parsed = [parse_document(file.read_bytes(), file.name) for file in sorted(EXAMPLES.glob("*.xml"))]
     surveys = [survey_label(label, passages) for label, passages in parsed if passages]
     pairs = pair_topics(surveys, AMOUNTS.twins, AMOUNTS.topic_labels, AMOUNTS.seed)
-    absent = absent_topics(surveys, MAX_ABSENT, AMOUNTS.seed)
-    return {one.set_id: TopicPlan(pairs[one.set_id], absent[one.set_id]) for one in surveys}
+    return {one.set_id: TopicPlan(pairs[one.set_id], by_model=True) for one in surveys}
 
 
 def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Request]:
@@ -50,7 +49,7 @@ def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Req
 
     label, passages = parse_document(file.read_bytes(), file.name)
     plan = plans_of_examples()[label.set_id]
-    pieces = make_contexts(label, passages, AMOUNTS, plan.pairs, plan.absent)
+    pieces = make_contexts(label, passages, AMOUNTS, plan.pairs, by_model=plan.by_model)
     requests = [request(TASKS[piece.task], {**piece.slots, "written": []}) for piece in pieces]
     made = [question for piece in pieces for question in _made(piece, label, passages)]
     for kind in ("factual", "multihop", "refusal"):

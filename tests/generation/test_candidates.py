@@ -100,7 +100,7 @@ def test_a_reply_without_questions_is_a_reject_that_says_so() -> None:
 
 
 def state() -> LabelState:
-    contexts = make_contexts(LABEL, PASSAGES, GenerationConfig(passages=2), [PARTNER, HOPS], [])
+    contexts = make_contexts(LABEL, PASSAGES, GenerationConfig(passages=2), [PARTNER, HOPS], by_model=True)
     identity = Identity("set-1", 1, "", "", "", "", "", [], "", "", Source("label.xml"))
     return LabelState(identity, label=LABEL, passages=list(PASSAGES), contexts=contexts)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.generation.contexts import MAX_ABSENT, Context, GenerationConfig, choose_passage_pairs, make_contexts
+from fdarx_core.generation.contexts import Context, GenerationConfig, choose_passage_pairs, make_contexts
 from fdarx_core.generation.library import load_library, role_of, section_pairs
 from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
@@ -51,8 +51,8 @@ LABEL = made_label(PASSAGES)
 PARTNER = TopicPair(Topic("partner", "digoxin"), Topic("partner", "lithium"), 0)
 
 
-def contexts(*pairs: TopicPair, absent: list[Topic] | None = None, **amounts: int) -> list[Context]:
-    return make_contexts(LABEL, PASSAGES, GenerationConfig(**amounts), pairs, absent)
+def contexts(*pairs: TopicPair, by_model: bool = False, **amounts: int) -> list[Context]:
+    return make_contexts(LABEL, PASSAGES, GenerationConfig(**amounts), pairs, by_model=by_model)
 
 
 def item_of(pair: TopicPair) -> tuple[Context, dict[str, object]]:
@@ -125,7 +125,7 @@ def test_the_outline_marks_the_sections_that_are_asked_about() -> None:
 
 
 def test_the_rules_write_on_topics_alone_and_a_model_on_passages_too() -> None:
-    by_rules, by_model = contexts(PARTNER), contexts(PARTNER, absent=[])
+    by_rules, by_model = contexts(PARTNER), contexts(PARTNER, by_model=True)
     assert [one.id for one in by_model[:1]] == [one.id for one in by_rules]
     assert len(by_model) > len(by_rules)
     assert all(one.slots["written"] == [] for one in by_model[1:])
@@ -139,7 +139,9 @@ def test_passages_for_a_model_are_of_all_sections_within_their_bound() -> None:
     ]
     many = made_passages(*((code, f"{text} {at}") for code in TITLES for at in range(4) for text in texts))
     for count in (0, 3, 8, 40):
-        made = make_contexts(made_label(many), many, GenerationConfig(passages=count, section_pairs=0), [], [])
+        made = make_contexts(
+            made_label(many), many, GenerationConfig(passages=count, section_pairs=0), [], by_model=True
+        )
         asked = Counter(many[one.passages[0]].core_code for one in made)
         assert sum(asked.values()) == min(count, len([one for one in many if one.core_code in asked]) or count)
         assert all(one.slots["k"] == GenerationConfig().pairs_per_passage for one in made)
@@ -150,23 +152,18 @@ def test_passages_for_a_model_are_of_all_sections_within_their_bound() -> None:
 
 def test_short_passages_are_not_for_a_model() -> None:
     short = made_passages((WARNINGS, "Liver failure was seen."))
-    assert make_contexts(made_label(short), short, GenerationConfig(), [], []) == []
+    assert make_contexts(made_label(short), short, GenerationConfig(), [], by_model=True) == []
 
 
-def test_a_model_may_ask_twins_of_the_kind_that_the_section_answers() -> None:
-    absent = [Topic("partner", f"partner {at}") for at in range(9)] + [Topic("quantity", "melting point")]
-    made = contexts(absent=absent, passages=20, section_pairs=0)
-    by_code = {PASSAGES[one.passages[0]].core_code: one.slots["absent"] for one in made}
-    assert by_code[KINETICS] == ["melting point"]
-    assert by_code.get(DOSAGE, []) == []
-    long = made_passages((INTERACTIONS, f"{DIGOXIN} " * 2))
-    [interaction] = make_contexts(made_label(long), long, GenerationConfig(section_pairs=0), [], absent)
-    assert interaction.slots["absent"] == [f"partner {at}" for at in range(MAX_ABSENT)]
+def test_a_model_writes_twins_on_topics_alone() -> None:
+    made = contexts(PARTNER, by_model=True, passages=20)
+    assert [one.slots["absent"] for one in made if one.slots["about"]] == [["lithium"]]
+    assert all(one.slots["absent"] == [] for one in made if not one.slots["about"])
 
 
 def test_a_passage_with_a_table_is_to_be_asked_about_its_cells() -> None:
     table = made_passages((REACTIONS, "Nausea | 12%\n" * 12))
-    [context] = make_contexts(made_label(table), table, GenerationConfig(section_pairs=0), [], [])
+    [context] = make_contexts(made_label(table), table, GenerationConfig(section_pairs=0), [], by_model=True)
     assert context.slots["difficulty"] == "table"
 
 

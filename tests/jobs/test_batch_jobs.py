@@ -29,7 +29,7 @@ from tests.llm.loopback_server import Call, Fault, text_of
 from tests.pipeline import scripted
 from tests.pipeline.test_steps import identities
 
-AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--twins", "3")
+AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--twins", "3", "--transfers", "0")
 PRICES = {"input": 100, "output": 400}
 
 

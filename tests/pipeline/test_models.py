@@ -38,7 +38,7 @@ from tests.pipeline.test_steps import identities
 Row = TypeVar("Row")
 LOST_WITH_A_PROCESS = 64
 """The 16 requests in flight, and what was answered in the moments before a segment of answers was written."""
-AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--twins", "3")
+AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--twins", "3", "--transfers", "0")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -44,7 +44,17 @@ def script(real_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def command(server: LoopbackServer, archive: Path, out: Path) -> list[str]:
-    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(archive), "--sample", str(LABELS)]
+    line = [
+        sys.executable,
+        "-m",
+        "jobs.build_benchmark",
+        "--labels",
+        str(archive),
+        "--sample",
+        str(LABELS),
+        "--transfers",
+        "0",
+    ]
     file = models_file(out.parent, server.openai_url, max_in_flight=32)
     line += ["--out", str(out), "--models", str(file), "--generator", NAME, "--reader", NAME, "--judge", NAME]
     return line

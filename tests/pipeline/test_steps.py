@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.generation.contexts import MAX_ABSENT, GenerationConfig
-from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, absent_topics, pair_topics
+from fdarx_core.generation.contexts import GenerationConfig
+from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, pair_topics
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build_steps import baseline, build_steps, stage_names, survey_labels
@@ -30,11 +30,7 @@ def new_states(labels: Sequence[Identity], amounts: GenerationConfig, *, by_mode
     """The labels with the topics that a build asks of each."""
     surveys = survey_labels(labels) if amounts.twins else []
     pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
-    absent = absent_topics(surveys, MAX_ABSENT, amounts.seed)
-    return [
-        LabelState(one, TopicPlan(pairs.get(one.set_id, ()), absent.get(one.set_id, ()) if by_model else None))
-        for one in labels
-    ]
+    return [LabelState(one, TopicPlan(pairs.get(one.set_id, ()), by_model)) for one in labels]
 
 
 def build(labels: Sequence[Identity], amounts: GenerationConfig | None = None) -> list[LabelState]:

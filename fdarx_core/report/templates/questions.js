@@ -153,7 +153,7 @@
     const lines = [["Asks about", valueOf("entity", row)], ["Name in the label", valueOf("name", row)],
       ...Object.entries(names.fields).filter(([name]) => name !== "type").map(([name, title]) => [title, name === "section" ? section : valueOf(name, row)]),
       ["Set id of the label", valueOf("label", row)], ["Id of the question", linked(columns.id[row])],
-      ["Written with", columns.twin[row] && linked(columns.twin[row])]];
+      ["Twin", columns.twin[row] && linked(columns.twin[row])]];
     return element("dl", "", "", ...lines.filter(([, value]) => value).map(([title, value]) => {
       const given = element("dd");
       given.append(value);

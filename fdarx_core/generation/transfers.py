@@ -1,0 +1,193 @@
+"""Refusal questions by transfer: a question that one label answers, asked in the same words of a label without answer.
+
+Each has an answerable question in the same words, except for the name of the product, so that the wording does not tell
+which of the two a label answers. The questions are of labels of the same drug or of similar drugs, so that they are
+plausible. What a label lacks is searched for by words only; whether it answers a question is for judges to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fdarx_core.baseline.numbers import number_strings
+from fdarx_core.baseline.stems import stem, terms
+from fdarx_core.baseline.tokens import content_words, normalize_words, tokenize, words_of
+from fdarx_core.generation.contexts import label_text
+from fdarx_core.generation.similar_drugs import similar_drugs
+from fdarx_core.generation.topic_questions import product_name
+from fdarx_core.generation.topics import TopicSurvey
+from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, content_id
+
+SOURCE = "transfer"
+"""The `source` of the questions that are made here."""
+PER_QUESTION = 1
+"""The most labels that a question is transferred to."""
+_SIMILAR_DRUGS = 10
+_LEAST_SIMILARITY = 0.1
+"""The other drugs whose questions are plausible for a drug, and the similarity that they need."""
+_OFFERED = 8
+"""Questions that are compared with a label, for each that may be asked of it."""
+_QUESTIONS_PER_DRUG = 200
+"""Questions on the labels of one drug that are offered to other labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortableQuestion:
+    """A question that can be asked of other labels: `before` and `after` are its words around the product's name.
+
+    `drug` is that of `Label`; `question` is the answerable question.
+    """
+
+    question: QuestionAnswer
+    drug: str
+    before: str
+    after: str
+
+    def text(self, product: str) -> str:
+        """Return the question with the name of a product."""
+        return f"{self.before}{product}{self.after}"
+
+
+def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestion | None:
+    """Return a question as it can be asked of other labels.
+
+    None for a refusal question, for one on a topic, which has a twin of its own, and for one that does not name its
+    product once as questions write it, or that has other words of the drug's names, which would be wrong elsewhere.
+    """
+    before, product, after = question.question.partition(product_name(label))
+    names = {word for name in (*label.aliases, *label.substances, label.labeler) for word in content_words(name)}
+    own = question.type == "refusal" or question.template != ""
+    if own or not product or names.intersection(words_of(f"{before} {after}")):
+        return None
+    return PortableQuestion(question, label.drug, before, after)
+
+
+def offered_questions(
+    questions: Iterable[PortableQuestion], surveys: Sequence[TopicSurvey], per_label: int, seed: int
+) -> dict[str, list[PortableQuestion]]:
+    """Return the questions of other labels that may be plausible for each label, by set id, in an order by a hash.
+
+    Args:
+        questions: the questions that labels answer.
+        surveys: the labels.
+        per_label: the most questions to transfer to a label; more are offered, since many will not fit.
+        seed: the seed of the run.
+    """
+    of_drug: dict[str, list[PortableQuestion]] = defaultdict(list)
+    for one in sorted(questions, key=lambda one: content_id(str(seed), one.question.id)):
+        if len(of_drug[one.drug]) < _QUESTIONS_PER_DRUG:
+            of_drug[one.drug].append(one)
+    near = _near_drugs(surveys)
+    offered = {}
+    for survey in surveys:
+        others = [one for drug in near[survey.drug] for one in of_drug[drug] if one.question.set_id != survey.set_id]
+        others.sort(key=lambda one: content_id(str(seed), survey.set_id, one.question.id))
+        offered[survey.set_id] = others[: _OFFERED * per_label]
+    return offered
+
+
+def expected_numbers(surveys: Sequence[TopicSurvey], per_label: int) -> dict[str, int]:
+    """Return how many questions are expected to be transferred to each label, by set id.
+
+    A label with others of the same drug or of similar drugs is expected to get as many as it may.
+    """
+    near, labels = _near_drugs(surveys), Counter(survey.drug for survey in surveys)
+    return {one.set_id: per_label if sum(labels[drug] for drug in near[one.drug]) > 1 else 0 for one in surveys}
+
+
+def _near_drugs(surveys: Sequence[TopicSurvey]) -> dict[str, list[str]]:
+    """Return for each drug those whose questions are plausible for it, itself first."""
+    return {
+        drug: [drug, *(other for other, similarity in similar.items() if similarity >= _LEAST_SIMILARITY)]
+        for drug, similar in similar_drugs(surveys, _SIMILAR_DRUGS).items()
+    }
+
+
+def fitting_transfers(
+    label: Label, passages: Sequence[Passage], offered: Sequence[PortableQuestion], asked: Iterable[str]
+) -> list[QuestionAnswer]:
+    """Return the offered questions as refusal questions on a label that lacks a word of question and answer, in order.
+
+    Args:
+        label: the label.
+        passages: its passages.
+        offered: questions that other labels answer.
+        asked: the texts of all questions that were written on this label, which it is not asked again.
+    """
+    text = label_text(label, passages)
+    held = frozenset(stem(word, "term") for word in words_of(text)) | number_strings(text)
+    known = {normalize_words(one) for one in asked} | {normalize_words(one.question.question) for one in offered}
+    transfers = []
+    for one in offered:
+        question, missing = one.text(product_name(label)), _missing_word(one, held)
+        if missing and normalize_words(question) not in known:
+            known.add(normalize_words(question))
+            transfers.append(_refusal(one, label, question, missing))
+    return transfers
+
+
+def _missing_word(question: PortableQuestion, held: frozenset[str]) -> str:
+    """Return the longest word of a question and its answer whose stem a label does not have, "" if it has all."""
+    words = f"{question.before} {question.after}"
+    answer = " ".join([question.question.answer, *question.question.evidence])
+    wanted = terms(words) & terms(answer) - held
+    missing = [word for word in tokenize(words) if wanted and wanted >= terms(word)]
+    return max(missing, key=len, default="")
+
+
+def _refusal(one: PortableQuestion, label: Label, question: str, entity: str) -> QuestionAnswer:
+    source = one.question
+    return QuestionAnswer(
+        id=content_id("refusal", label.set_id, question, NO_ANSWER, ""),
+        type="refusal",
+        answer_kind="refusal",
+        source=SOURCE,
+        category=source.category,
+        set_id=label.set_id,
+        drug_name=label.drug_name,
+        question=question,
+        answer=NO_ANSWER,
+        entity=entity,
+        twin=source.id,
+        difficulty=source.difficulty,
+        task=source.task,
+        task_version=source.task_version,
+        endpoint=source.endpoint,
+        response_key=source.response_key,
+    )
+
+
+def expected_transfers(label: Label, number: int) -> list[QuestionAnswer]:
+    """Return questions in place of those that will be transferred to a label, for a plan."""
+    drug = product_name(label)
+    waiting = QuestionAnswer("", "factual", "factual", "section", "", label.set_id, label.drug_name, "", "")
+    return [
+        _refusal(PortableQuestion(waiting, label.drug, "What is statement ", f" {at}?"), label, drug, f"{at}")
+        for at in range(number)
+    ]
+
+
+def chosen_transfers(
+    fitting: Mapping[str, Sequence[QuestionAnswer]], per_label: int, seed: int
+) -> dict[str, list[QuestionAnswer]]:
+    """Return the questions to ask of each label, by set id.
+
+    The labels take turns in an order by a hash; each takes the first question that was not taken before.
+
+    Args:
+        fitting: the questions that fit each label, by set id.
+        per_label: the most questions of a label.
+        seed: the seed of the run.
+    """
+    taken: Counter[str] = Counter()
+    chosen: dict[str, list[QuestionAnswer]] = {set_id: [] for set_id in fitting}
+    waiting = {set_id: iter(fitting[set_id]) for set_id in sorted(fitting, key=lambda one: content_id(str(seed), one))}
+    for _ in range(per_label):
+        for set_id, left in waiting.items():
+            one = next((one for one in left if taken[one.twin] < PER_QUESTION), None)
+            if one is not None:
+                taken[one.twin] += 1
+                chosen[set_id].append(one)
+    return chosen
