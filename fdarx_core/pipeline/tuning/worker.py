@@ -8,6 +8,7 @@ from typing import Any
 
 import ray.train
 import ray.train.torch
+import torch
 from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
 from ray.train.v2.torch.torch_trainer import TorchTrainer
 
@@ -60,7 +61,8 @@ class Worker:
         context = ray.train.get_context()
         self._rank, self._workers = context.get_world_rank(), context.get_world_size()
         self._run, self._control, self._tuning = run, control, tuning
-        device = ray.train.torch.get_device()
+        # Ray names the GPU that the worker holds, also where torch can't compute on it
+        device = ray.train.torch.get_device() if torch.cuda.is_available() else torch.device("cpu")
         self._tuned = LoraModel(tuning, gradient_checkpointing=device.type == "cuda", device_name=str(device))
         self._torch = self._tuned.torch
         self._sequences = self._read("train")
