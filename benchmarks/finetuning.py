@@ -24,9 +24,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import DATA, REPOSITORY, cpu_timed, run
-from fdarx_core.storage import RunDirectory, read_records
-from fdarx_core.tuning.pairs import TrainingPair, read_pairs
 from fdarx_core.tuning.training import (
     IGNORE_INDEX,
     ChatEncoder,
@@ -38,6 +35,10 @@ from fdarx_core.tuning.training import (
     encode_pairs,
     pack_pairs,
 )
+
+from benchmarks import DATA, REPOSITORY, cpu_timed, run
+from fdarx_core.storage import RunDirectory, read_records
+from fdarx_core.tuning.pairs import TrainingPair, read_pairs
 from tests.tuning.made_pairs import chat_model
 
 PAIRS, BATCH, ROUNDS = 20, 4, 3
