@@ -157,7 +157,9 @@ def train_answerer(
     pairs: Mapping[str, Sequence[TrainingPair]],
     checkpoints: Path,
     report: Report,
+    *,
     callbacks: Sequence[Any] = (),
+    shared: bool = True,
 ) -> Any:
     """Train as the specification says, and return TRL's trainer, with the weights of the lowest validation loss.
 
@@ -171,6 +173,7 @@ def train_answerer(
         checkpoints: the folder of checkpoints.
         report: is told of each step.
         callbacks: further callbacks of transformers.
+        shared: whether all machines see the folder of checkpoints; else each writes its own.
 
     Raises:
         ModelMissing: the `models` extra is missing.
@@ -182,7 +185,7 @@ def train_answerer(
     of = trl.SFTTrainer if spec.objective == "sft" else trl.DPOTrainer
     trainer = of(
         model=load_model(spec),
-        args=_arguments(trl, spec, checkpoints),
+        args=_arguments(trl, spec, checkpoints, shared),
         train_dataset=_dataset(pairs["train"], spec.objective),
         eval_dataset=_dataset(pairs["validation"], spec.objective),
         processing_class=tokenizer,
@@ -193,7 +196,7 @@ def train_answerer(
     return trainer
 
 
-def _arguments(trl: Any, spec: TuningSpec, checkpoints: Path) -> Any:
+def _arguments(trl: Any, spec: TuningSpec, checkpoints: Path, shared: bool) -> Any:
     on_gpu = device().startswith("cuda")
     common = training_arguments(
         checkpoints,
@@ -209,6 +212,7 @@ def _arguments(trl: Any, spec: TuningSpec, checkpoints: Path) -> Any:
         "gradient_checkpointing": on_gpu,
         "max_length": spec.length,
         "ddp_find_unused_parameters": False,
+        "save_on_each_node": not shared,
     }
     if spec.fsdp:
         common |= {"fsdp": True, "fsdp_config": {"state_dict_type": "FULL_STATE_DICT"}}

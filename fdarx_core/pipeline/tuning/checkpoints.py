@@ -6,6 +6,7 @@ whole. Checkpoints outlive the cluster that wrote them.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -13,24 +14,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fdarx_core.records import content_id
 from fdarx_core.storage import Location, RunDirectory
 from fdarx_core.tuning.trainer import STATE, load_library
 
-_FOLDER = "checkpoints"
+
+def checkpoints_of(run: RunDirectory) -> Location:
+    """Return the folder of the checkpoints in the run."""
+    return run.file("checkpoints")
 
 
 @contextmanager
 def checkpoint_folder(run: RunDirectory) -> Iterator[Path]:
-    """Return the folder of checkpoints for a trainer on this machine; on S3 a temporary copy of the whole ones."""
-    place = run.file(_FOLDER)
+    """Return the folder of checkpoints for a trainer on this machine, the same for all its workers.
+
+    For a run on S3 it is a temporary folder, with a copy of the whole checkpoints of the run.
+    """
+    place = checkpoints_of(run)
     if not place.is_remote:
         yield Path(str(place))
         return
-    with tempfile.TemporaryDirectory() as folder:
+    folder = Path(tempfile.gettempdir()) / f"fdarx-checkpoints-{content_id(str(run.root))}"
+    if _is_first_worker():
+        shutil.rmtree(folder, ignore_errors=True)  # what a worker that was killed left
+        folder.mkdir()
         for name, files in _whole_checkpoints(place).items():
             for file in files:
-                download(file, Path(folder) / name / file.name)
-        yield Path(folder)
+                download(file, folder / name / file.name)
+    _wait_for_all()
+    try:
+        yield folder
+    finally:
+        if _is_first_worker():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_first_worker() -> bool:
+    """Return whether this process is the first worker of the training on its machine."""
+    return int(os.environ.get("LOCAL_RANK", "0")) == 0
+
+
+def _wait_for_all() -> None:
+    distributed = load_library("torch").distributed
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.barrier()
 
 
 def _whole_checkpoints(place: Location) -> dict[str, list[Location]]:
@@ -56,30 +83,23 @@ def upload(path: Path, file: Location) -> None:
 
 def uploading_callback(run: RunDirectory) -> list[Any]:
     """Return the callback of transformers that copies each new checkpoint to a run on S3; none for a run on a disk."""
-    if not run.file(_FOLDER).is_remote:
+    place = checkpoints_of(run)
+    if not place.is_remote:
         return []
-    place, torch = run.file(_FOLDER), load_library("torch")
 
-    class Uploading(load_library("transformers").TrainerCallback):  # type: ignore[misc, name-defined]
-        """Copies what this machine wrote: with several machines, each writes the state of its own random numbers."""
+    class Uploading(load_library("transformers").TrainerCallback):  # type: ignore[misc]
+        """Copies what the machine of worker 0 wrote, once all its workers have written."""
 
         def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            name = f"checkpoint-{state.global_step}"
-            if state.is_local_process_zero:
-                _upload_files(Path(args.output_dir) / name, place / name)
-            if torch.distributed.is_available() and torch.distributed.is_initialized():
-                torch.distributed.barrier()
+            _wait_for_all()
             if state.is_world_process_zero:
-                upload(Path(args.output_dir) / name / STATE, place / name / STATE)
-                _delete_others(place, Path(args.output_dir))
+                folder = Path(args.output_dir)
+                name = f"checkpoint-{state.global_step}"
+                for path in sorted((folder / name).iterdir(), key=lambda path: (path.name == STATE, path.name)):
+                    upload(path, place / name / path.name)
+                _delete_others(place, folder)
 
     return [Uploading()]
-
-
-def _upload_files(folder: Path, place: Location) -> None:
-    for path in sorted(folder.iterdir()):
-        if path.name != STATE:
-            upload(path, place / path.name)
 
 
 def _delete_others(place: Location, kept: Path) -> None:

@@ -12,7 +12,13 @@ from typing import Any
 
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.job import Progress, timed
-from fdarx_core.pipeline.tuning.checkpoints import checkpoint_folder, download, upload, uploading_callback
+from fdarx_core.pipeline.tuning.checkpoints import (
+    checkpoint_folder,
+    checkpoints_of,
+    download,
+    upload,
+    uploading_callback,
+)
 from fdarx_core.pipeline.tuning.results import publish
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
@@ -85,7 +91,14 @@ def train_worker(run: RunDirectory, tuning: TuningSpec, report: Report) -> None:
     pairs = list(read_records(run.part("pairs", 0), TrainingPair))
     parts = {part: [pair for pair in pairs if pair.part == part] for part in LEARNT_PARTS}
     with checkpoint_folder(run) as checkpoints, tempfile.TemporaryDirectory() as name:
-        trainer = train_answerer(tuning, parts, checkpoints, report, uploading_callback(run))
+        trainer = train_answerer(
+            tuning,
+            parts,
+            checkpoints,
+            report,
+            callbacks=uploading_callback(run),
+            shared=not checkpoints_of(run).is_remote,
+        )
         trainer.save_model(name)  # by all workers, among whom weights may be divided
         if trainer.is_world_process_zero():
             for path in _result_files(Path(name), tuning):
