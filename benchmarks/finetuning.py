@@ -32,7 +32,9 @@ MAX_KILLED, MAX_WORKERS = 1e-4, 1e-3
 """The largest difference between two curves, in nats a token. Two workers add the same numbers in another order."""
 SMALL = {"hidden": 128, "vocabulary": 512}
 LENGTH, EVERY = 2048, 10
-OPTIONS = f"--length {LENGTH} --batch 4 --rate 0.01 --epochs 1 --evaluate-every {EVERY} --patience 99 --cpus 2"
+OPTIONS = f"--length {LENGTH} --batch 4 --rate 0.01 --epochs 1 --evaluate-every {EVERY} --patience 99"
+ONE = ("--cpus", "1")
+"""One thread for each worker, as Ray Train gives it."""
 QUICK = "--max-tokens 4 --resamples 200"
 """The test part is answered too, but its figures are not used here."""
 
@@ -100,9 +102,9 @@ def main(*, pairs: str = str(DATA / "guidelines" / "faq.jsonl")) -> int:
         small = chat_model(folder / "small", texts, **SMALL)
         options = ["--questions", pairs, "--model", small, *f"{OPTIONS} {QUICK}".split()]
         command = [sys.executable, "-m", "jobs.finetune_answerer", *options]
-        curve = finetune(command, folder / "undisturbed")
-        killed = finetune_killed(command, folder / "killed", len(curve) // 3)
-        two_workers = finetune(command, folder / "two workers", "--workers", "2")
+        curve = finetune(command, folder / "undisturbed", *ONE)
+        killed = finetune_killed([*command, *ONE], folder / "killed", len(curve) // 3)
+        two_workers = finetune(command, folder / "two workers", "--workers", "2", "--cpus", "2")
         claims = [
             check_learning(curve),
             check_equal("killed and resumed", curve, killed, MAX_KILLED),

@@ -9,9 +9,9 @@ options are the defaults of `fdarx finetune retriever`. Nothing was chosen by a 
 half and measured on the test half's questions, on at most 6 labels a drug. The other is tuned on the test half and
 measured on the questions that writers who read the labels of the dev half wrote (`marked/label_evidence.jsonl`). Of the
 drugs of the training half, about 15 % decide when to stop. Prints recall@5 before and after, by vectors and fused with
-BM25, with 95 % intervals by bootstrap over drugs. A passage is new if no gold passage of the training half shares 80 % of
-its words, names of drugs aside: NSAIDs share much of their text. Exits 1 where the interval of a difference by vectors
-includes 0.
+BM25, with 95 % intervals by bootstrap over drugs. A passage is new if no gold passage of the training half shares 80 %
+of its words, names of drugs aside: NSAIDs share much of their text. Exits 1 where the interval of a difference by
+vectors includes 0.
 """
 
 from __future__ import annotations
