@@ -28,7 +28,8 @@ from benchmarks import run
 from fdarx_core.retrieval.encoders import Vectors, bge_reranker
 from fdarx_core.retrieval.index.vectors import VectorIndexKind, load_faiss, make_faiss_index
 from fdarx_core.retrieval.models import device
-from fdarx_core.tuning.training import LoraModel, PackedSequence, TuningSpec
+from fdarx_core.tuning.answerer_training import TuningSpec, load_model, lora_config
+from fdarx_core.tuning.trainer import load_library
 from fdarx_core.verify.cross_encoder import CrossEncoder
 from fdarx_core.verify.engine import TextPair
 from tests.retrieval import tiny_rerankers
@@ -274,17 +275,20 @@ def random_llama(shape: Shape, folder: Path) -> str:
 def tuning_line(shape: Shape, scale: Scale, directory: str) -> str:
     """Return what a step takes, with gradient checkpointing as on a GPU of `fdarx finetune`."""
     torch = _torch()
-    model = LoraModel(TuningSpec(directory), gradient_checkpointing=True)
-    optimizer = torch.optim.AdamW(model.parameters, lr=1e-4)
+    spec = TuningSpec(directory)
+    model = load_library("peft").get_peft_model(load_model(spec), lora_config(spec)).to(device())
+    model.enable_input_require_grads()  # else the checkpoints of a frozen model keep no gradients
+    model.gradient_checkpointing_enable()
+    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=1e-4)
     drawn = np.random.default_rng(0).integers(shape["vocab_size"], size=(scale.sequences, scale.tokens)).tolist()
-    sequences = [PackedSequence(tokens, list(range(len(tokens))), tokens) for tokens in drawn]
+    sequences = [torch.tensor([tokens], device=device()) for tokens in drawn]
 
     if device() == "cuda":
         torch.cuda.reset_peak_memory_stats()
 
     def step() -> None:
         for sequence in sequences:
-            (model.loss(sequence) / scale.tokens).backward()
+            (model(input_ids=sequence, labels=sequence).loss / len(sequences)).backward()
         optimizer.step()
         optimizer.zero_grad()
 

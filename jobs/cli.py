@@ -39,7 +39,8 @@ _JOBS = {
     "verify": ("jobs.verify:verify", "Score a verification engine on marked pairs of texts and statements."),
     "finetune": (
         "jobs.finetune_answerer:finetune",
-        "Train a LoRA adapter on question-answer pairs; `finetune verifier` trains an NLI cross-encoder.",
+        "Train a language model on question-answer pairs; `finetune verifier` trains an NLI cross-encoder, `finetune "
+        "retriever` an encoder for search.",
     ),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the pages of a finished run again."),
@@ -65,7 +66,7 @@ _REVIEW = {
 
 _VALUE_ERRORS = {
     *("jobs.build_index", "jobs.evaluate_rag", "jobs.score_factuality", "jobs.verify", "jobs.finetune_answerer"),
-    *("jobs.finetune_verifier", "jobs.review", "jobs.review_criteria", "jobs.serve"),
+    *("jobs.finetune_verifier", "jobs.finetune_retriever", "jobs.review", "jobs.review_criteria", "jobs.serve"),
 }
 """The jobs whose wrong arguments may raise ValueError. In others it is a fault of the program, and is shown as one."""
 
@@ -102,10 +103,15 @@ def _version() -> str:
 
 
 def _finetune(given: Sequence[str]) -> App:
-    """Return `finetune`, which is a job and has a job below it. A default can't be imported later, as commands are."""
+    """Return `finetune`, which is a job and has jobs below it. A default can't be imported later, as commands are."""
     app = App(name="finetune", help=_JOBS["finetune"][1])
     app.command(
         "jobs.finetune_verifier:finetune_verifier", name="verifier", help="Train an NLI cross-encoder on marked pairs."
+    )
+    app.command(
+        "jobs.finetune_retriever:finetune_retriever",
+        name="retriever",
+        help="Train an encoder on the questions of a build.",
     )
     if given[:1] == ["finetune"]:
         module, _, function = _JOBS["finetune"][0].partition(":")

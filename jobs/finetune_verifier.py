@@ -17,7 +17,7 @@ from fdarx_core.records import content_id
 from fdarx_core.storage import Location, RunDirectory, write_records
 from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.tuning.pairs import PARTS
-from fdarx_core.tuning.training import LossPoint, best_point
+from fdarx_core.tuning.trainer import LossPoint, best_point
 from fdarx_core.tuning.verifier_training import (
     VerifierSpec,
     aliases_of,
@@ -107,7 +107,7 @@ def _train(
     folder = Path(str(run.root))
     with ProgressLine({"train": "steps"}, quiet=config.quiet) as progress:
         curve, too_long = train_verifier(
-            config.training(), parts, folder, lambda step, steps: progress("train", step, steps)
+            config.training(), parts, folder, lambda step, steps, note: progress("train", step, steps, note)
         )
     write_records(run.file(_CURVE), curve, LossPoint)
     engine = f"cross-encoder:{folder / 'model'}"

@@ -12,7 +12,7 @@ from fdarx_core.report.charts import COLORS, styled
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
 from fdarx_core.tuning.evaluation import BASE, MEASURES, TUNED, Change, TunedAnswer
 from fdarx_core.tuning.pairs import PARTS
-from fdarx_core.tuning.training import LossPoint, best_point
+from fdarx_core.tuning.trainer import LossPoint, best_point
 
 TRAINING, VALIDATION = "training", "validation"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -67,6 +68,8 @@ def _bundled_minilm() -> str | None:
 
 def load_module(name: str, purpose: str) -> Any:
     """Import a module. Raises `ModelMissing` where its extra is not installed."""
+    # peft imports bitsandbytes, which warns on CPUs with AVX-512 that it would be faster with kernels from the hub
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:
         module = import_module(name)
         # its progress bars would break the job's line of progress

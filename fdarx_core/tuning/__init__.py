@@ -1,1 +1,1 @@
-"""Fine-tuning an answerer on question-answer pairs: pairs, split, encoding, packing, the recipe, LoRA. No Ray here."""
+"""Training of answerers, verifiers and retrievers: pairs, splits, hard negatives, trainers, evaluation. No Ray here."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Any, NamedTuple
 
 from fdarx_core.evaluation.bootstrap import contrast, estimate
 from fdarx_core.evaluation.metrics import Measure, ScoreColumns, mean_metric, measure_table
@@ -12,14 +13,15 @@ from fdarx_core.evaluation.similarity import AnswerSimilarity, rouge_l
 from fdarx_core.records import Difference, Figure
 
 BASE, TUNED = "base", "tuned"
+_MODELS = (BASE, TUNED)
 
 
 @dataclass(slots=True)
 class TunedAnswer:
     """The answer of a model to a question of the test part.
 
-    `model` is `BASE` or `TUNED`; `loss` is the mean cross-entropy of the tokens of the reference, in nats. Similarities
-    are None if no model for them was given.
+    `model` is `BASE` or `TUNED`; `loss` is the mean cross-entropy of the tokens of the reference, in nats, and
+    `rejected_loss` that of the worse answer of a preference pair. Similarities are None if no model for them was given.
     """
 
     id: str
@@ -34,17 +36,24 @@ class TunedAnswer:
     bert_precision: float | None = None
     bert_recall: float | None = None
     bert_f1: float | None = None
+    rejected_loss: float | None = None
+
+    @property
+    def preferred(self) -> float | None:
+        """1 if the reference is likelier a token than the worse answer, else 0; None without a worse answer."""
+        return None if self.rejected_loss is None else float(self.loss < self.rejected_loss)
 
 
 MEASURES = {
     "loss": "Loss, nats per token",
+    "preferred": "Better answer preferred",
     "rouge_l": "ROUGE-L",
     "embedding_similarity": "Embedding similarity",
     "bert_precision": "BERTScore precision",
     "bert_recall": "BERTScore recall",
     "bert_f1": "BERTScore F1",
 }
-"""The measures by the names of the fields of `TunedAnswer`; a lower loss is better."""
+"""The measures by the names of the attributes of `TunedAnswer`; a lower loss is better."""
 
 
 Change = tuple[str, Figure, Figure, Difference]
@@ -68,17 +77,37 @@ def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) ->
 
     The key of a figure is model. Raises ValueError unless both models answered each question once.
     """
-    ids = [{one.id for one in rows if one.model == model} for model in (BASE, TUNED)]
-    if ids[0] != ids[1] or len(rows) != 2 * len(ids[0]):
-        raise ValueError("the answers of the base model and the tuned one are not to the same questions, each once")
     measures: dict[str, Measure] = {
         name: (name, attrgetter(name)) for name in MEASURES if rows and getattr(rows[0], name) is not None
     }
+    fields = RowFields(model="model", cluster="group", question="id")
+    return base_and_tuned(rows, measures, fields, seed=seed, resamples=resamples)
+
+
+class RowFields(NamedTuple):
+    """The names of the fields of a row that tell whose it is: `BASE` or `TUNED`, its cluster, and its question."""
+
+    model: str
+    cluster: str
+    question: str
+
+
+def base_and_tuned(
+    rows: Sequence[Any], measures: Mapping[str, Measure], fields: RowFields, *, seed: int, resamples: int
+) -> list[Change]:
+    """Return the means of measures for the base model and the tuned one, and their differences, with intervals.
+
+    Raises ValueError unless there is a row of both models for each question, each once.
+    """
+    ids = [{getattr(one, fields.question) for one in rows if getattr(one, fields.model) == name} for name in _MODELS]
+    if ids[0] != ids[1] or len(rows) != 2 * len(ids[0]):
+        raise ValueError("the answers of the base model and the tuned one are not to the same questions, each once")
     if not measures:
         return []
-    table = measure_table(rows, measures, cluster=attrgetter("group"), question=attrgetter("id"), keys=["model"])
+    cluster, question = attrgetter(fields.cluster), attrgetter(fields.question)
+    table = measure_table(rows, measures, cluster=cluster, question=question, keys=[fields.model])
     columns = ScoreColumns(table)
-    models = {model: columns.is_in("model", model) for model in (BASE, TUNED)}
+    models = {model: columns.is_in(fields.model, model) for model in _MODELS}
     slices = [[(mean_metric(name), mask) for mask in models.values()] for name in measures]
     means = estimate(columns, [one for pair in slices for one in pair], seed=seed, resamples=resamples)
     differ = contrast(columns, [(tuned, base) for base, tuned in slices], seed=seed, resamples=resamples)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
+from fdarx_core.llm import Task
 from fdarx_core.rag.questions import read_questions
+from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import QuestionAnswer, Reject, content_id
-from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
+from fdarx_core.storage import Location, read_records
+from fdarx_core.storage.benchmark_reader import open_build
 
 STAGE = "pairs"
 SHARES = {"train": 0.85, "validation": 0.10, "test": 0.05}
@@ -28,10 +32,19 @@ _SLACK = 1e-6
 
 
 @dataclass(slots=True)
+class Turn:
+    """One message of a chat; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(slots=True)
 class TrainingPair:
     """A question and its answer. `about` is the document or label that the pair comes from.
 
     `group` names its group of near-duplicates, and `part` is train, validation or test; both are "" before the split.
+    `messages` is the prompt that the answer replies to; of a preference pair, `rejected` is the worse answer.
     """
 
     id: str
@@ -40,14 +53,31 @@ class TrainingPair:
     about: str
     group: str = ""
     part: str = ""
+    messages: list[Turn] = field(default_factory=list)
+    rejected: str = ""
+
+    @property
+    def prompt(self) -> list[dict[str, str]]:
+        """The messages as chat templates take them."""
+        return [asdict(turn) for turn in self.messages]
+
+
+def prompt_messages(task: Task[Any], slots: Mapping[str, Any]) -> list[Turn]:
+    """Return the messages that a server gets for a task, as it gets them in answering questions."""
+    return [Turn(**message) for message in task.request(slots, endpoint="").messages]
+
+
+def closed_book_messages(question: str) -> list[Turn]:
+    """Return the prompt of a question without passages: that of hypothetical answers."""
+    return prompt_messages(HYPOTHETICAL_ANSWER, {"question": question})
 
 
 def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     """Read the pairs of a build, or of a file that `read_questions` takes, and the rows that give none.
 
-    The answer in a file is the first reference, without a leading "Answer:". Refusal questions of a build are left out:
-    only the label tells what to refuse. Raises StorageError where the place can't be read, ValueError where it holds no
-    pair.
+    The answer in a file is the first reference, without a leading "Answer:". The prompts have no passages, so refusal
+    questions of a build are left out: only the label tells what to refuse. Raises StorageError where the place can't be
+    read, ValueError where it holds no pair.
     """
     if (Location(place) / "run.json").exists():
         pairs, rejects = _build_pairs(place)
@@ -57,7 +87,7 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     kept: list[TrainingPair] = []
     for pair in pairs:
         if answer := _ANSWER_PREFIX.sub("", pair.answer).strip():
-            kept.append(replace(pair, answer=answer))
+            kept.append(replace(pair, answer=answer, messages=closed_book_messages(pair.question)))
         else:
             rejects.append(Reject(pair.id, STAGE, "no_answer", "the answer is empty", source=pair.about))
     if not kept:
@@ -66,9 +96,7 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
 
 
 def _build_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
-    run = RunDirectory.open(place)
-    if not run.complete or run.info()["job"] != "build_benchmark":
-        raise StorageError(f"{place} is not a finished run of fdarx build; give one, or a file of pairs")
+    run = open_build(place)
     pairs: list[TrainingPair] = []
     rejects: list[Reject] = []
     for one in (one for part in run.parts("questions") for one in read_records(part, QuestionAnswer)):

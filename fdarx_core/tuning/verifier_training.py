@@ -5,11 +5,9 @@ Pairs are also made from the labels of a build.
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,11 +15,18 @@ from typing import Any, TypeVar
 from fdarx_core.baseline.tokens import contains_name, strip_references, vocabulary, word_overlap
 from fdarx_core.evaluation.verifier_scores import MarkedPair
 from fdarx_core.records import Highlight, Label, Passage, content_id
-from fdarx_core.retrieval.models import ModelMissing, device, load_module
+from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.run_directory import LabelRows, read_labels
 from fdarx_core.tuning.pairs import PARTS, part_of
-from fdarx_core.tuning.training import LossPoint, check_finite
+from fdarx_core.tuning.trainer import (
+    LossPoint,
+    Report,
+    load_library,
+    run_training,
+    training_arguments,
+    training_callbacks,
+)
 from fdarx_core.verify.engine import TextPair
 from fdarx_core.verify.exact_tokens import lexicon
 from fdarx_core.verify.named_models import resolve
@@ -204,10 +209,7 @@ def aliases_of(build: RunDirectory) -> dict[str, str]:
 
 LABELS = ("entailment", "neutral", "contradiction")
 _CLASS_OF = {"supported": "entailment", "unsupported": "neutral", "contradicted": "contradiction"}
-_PURPOSE = "fine-tuning"
 _WARM_UP = 0.06
-_EVALUATIONS_AN_EPOCH = 4
-_STATE = "trainer_state.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ def train_verifier(
     spec: VerifierSpec,
     parts: Mapping[str, Sequence[MarkedPair]],
     out: Path,
-    progress: Callable[[int, int], None],
+    report: Report,
 ) -> tuple[list[LossPoint], int]:
     """Train a classifier of three classes and save that of the lowest validation loss to `out`/model.
 
@@ -244,16 +246,16 @@ def train_verifier(
         spec: the base model, and how it is trained.
         parts: the pairs of the parts train and validation.
         out: a folder on a local disk.
-        progress: is told of each step, and of the number of steps planned.
+        report: is told of each step.
 
     Returns:
-        The loss curve, whose losses are in nats a pair and whose `tokens` counts pairs, and the pairs left out.
+        The loss curve, whose losses are in nats a pair, and the pairs left out.
 
     Raises:
         ModelMissing: the model or the `models` extra is missing.
         ValueError: the loss is not finite, or a part has no pair that fits.
     """
-    transformers = load_module("transformers", _PURPOSE)
+    transformers = load_library("transformers")
     transformers.set_seed(spec.seed)  # before the model, whose new head is random
     model, tokenizer = _load(transformers, spec.model)
     numbers = model.config.label2id
@@ -266,28 +268,19 @@ def train_verifier(
         if not rows:
             raise ValueError(f"no statement of the {part} part fits into half of {spec.length} tokens; raise --length")
 
-    class Reporting(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
-        """Reports steps, and stops a training that has diverged."""
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-            if logs and "loss" in logs:
-                check_finite(state.global_step, float(logs["loss"]))
-                progress(state.global_step, state.max_steps)
-
     trainer = transformers.Trainer(
         model=model,
-        args=_arguments(transformers, spec, out, len(fitting["train"])),
+        args=_arguments(transformers, spec, out),
         train_dataset=fitting["train"],
         eval_dataset=fitting["validation"],
         data_collator=transformers.DataCollatorWithPadding(tokenizer),
-        callbacks=[transformers.EarlyStoppingCallback(spec.patience), Reporting()],
+        callbacks=training_callbacks(spec.patience, report),
     )
-    trainer.remove_callback(transformers.PrinterCallback)
-    trainer.train(resume_from_checkpoint=_newest_checkpoint(out / "checkpoints"))
+    curve = run_training(trainer, batch=spec.batch, evaluate_every=spec.evaluate_every)
     trainer.save_model(str(out / "model"))
     tokenizer.save_pretrained(out / "model")
     left_out = sum(row is None for rows in encoded.values() for row in rows)
-    return _curve(trainer.state.log_history, spec.batch), left_out
+    return curve, left_out
 
 
 def _load(transformers: Any, name: str) -> tuple[Any, Any]:
@@ -321,50 +314,11 @@ def _encode(tokenizer: Any, pair: MarkedPair, numbers: Mapping[str, int], length
     return {**row, "label": numbers[_CLASS_OF[pair.mark]]}
 
 
-def _arguments(transformers: Any, spec: VerifierSpec, out: Path, pairs: int) -> Any:
-    steps = -(-pairs // spec.batch)
-    every = spec.evaluate_every or max(1, steps // _EVALUATIONS_AN_EPOCH)
+def _arguments(transformers: Any, spec: VerifierSpec, out: Path) -> Any:
     return transformers.TrainingArguments(
-        output_dir=str(out / "checkpoints"),
-        num_train_epochs=spec.epochs,
+        **training_arguments(out / "checkpoints", rate=spec.rate, epochs=spec.epochs, seed=spec.seed),
         per_device_train_batch_size=spec.batch,
         per_device_eval_batch_size=spec.batch,
-        learning_rate=spec.rate,
         warmup_steps=_WARM_UP,
         weight_decay=0.01,
-        eval_strategy="steps",
-        eval_steps=every,
-        save_steps=every,
-        save_total_limit=2,
-        load_best_model_at_end=True,
-        metric_for_best_model="eval_loss",
-        greater_is_better=False,
-        restore_callback_states_from_checkpoint=True,
-        logging_steps=1,
-        seed=spec.seed,
-        bf16=device().startswith("cuda"),
-        dataloader_pin_memory=device().startswith("cuda"),
-        report_to="none",
-        disable_tqdm=True,
     )
-
-
-def _newest_checkpoint(folder: Path) -> str | None:
-    """Return the newest checkpoint whose state, which is written last, can be read; delete newer ones."""
-    for place in sorted(folder.glob("checkpoint-*"), key=lambda one: int(one.name.rpartition("-")[2]), reverse=True):
-        try:
-            json.loads((place / _STATE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # the process was killed while it wrote
-            shutil.rmtree(place)
-            continue
-        return str(place)
-    return None
-
-
-def _curve(history: Sequence[Mapping[str, Any]], batch: int) -> list[LossPoint]:
-    evaluated = {row["step"]: float(row["eval_loss"]) for row in history if "eval_loss" in row}
-    return [
-        LossPoint(row["step"], row["epoch"], row["loss"], row["learning_rate"], batch, evaluated.get(row["step"]))
-        for row in history
-        if "loss" in row
-    ]

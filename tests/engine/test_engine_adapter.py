@@ -21,7 +21,8 @@ from fdarx_core.rag.questions import read_questions
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
 from fdarx_core.records import RagAnswer, Request
 from fdarx_core.storage import Location
-from fdarx_core.tuning.training import ChatEncoder, LoraModel, TuningSpec
+from fdarx_core.tuning.answerer_training import TuningSpec, load_model, load_tokenizer, prompt_tokens
+from fdarx_core.tuning.pairs import closed_book_messages
 from serving.served_model import load_served
 from tests.conftest import REPOSITORY
 from tests.engine.conftest import Served, Tiny
@@ -32,7 +33,7 @@ from tests.serving.service_process import running
 from tests.tuning.made_pairs import DRUGS, pairs_file
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("peft")
+peft = pytest.importorskip("peft")
 pytest.importorskip("rapidfuzz")
 
 pytestmark = [pytest.mark.engine, pytest.mark.s3, pytest.mark.timeout(1800)]
@@ -93,12 +94,13 @@ def first_tokens(model: ModelConfig) -> dict[str, float]:
     return {one["token"]: one["logprob"] for one in told["choices"][0]["logprobs"]["content"][0]["top_logprobs"]}
 
 
-def expected(tuned: LoraModel, encoder: ChatEncoder) -> dict[str, float]:
+def expected(tuned: Any, tokenizer: Any) -> dict[str, float]:
     """As transformers has them."""
+    prompt = [{"role": turn.role, "content": turn.content} for turn in closed_book_messages(QUESTION)]
     with torch.no_grad():
-        logits = tuned.model(input_ids=torch.tensor([encoder.prompt(QUESTION)])).logits[0, -1]
+        logits = tuned(input_ids=torch.tensor([prompt_tokens(tokenizer, prompt)])).logits[0, -1]
     best = torch.topk(torch.log_softmax(logits.float(), dim=-1), 5)
-    return {encoder.tokenizer.decode([token]): float(value) for value, token in zip(*best, strict=True)}
+    return {tokenizer.decode([token]): float(value) for value, token in zip(*best, strict=True)}
 
 
 def hypothetical(model: ModelConfig, questions: Sequence[str] = (QUESTION,), root: Location | None = None) -> list[str]:
@@ -116,10 +118,11 @@ def request(model: ModelConfig, question: str = QUESTION) -> Request:
 def test_it_says_what_it_was_taught_and_the_model_by_itself_what_it_always_said(
     tiny: Tiny, adapter: Path, adapted: Adapted
 ) -> None:
-    encoder, tuned = ChatEncoder(str(tiny.model)), LoraModel(TuningSpec(str(tiny.model)), adapter=str(adapter))
-    assert first_tokens(adapted.tuned()) == pytest.approx(expected(tuned, encoder), abs=0.01)
-    with tuned.without_adapter():
-        assert first_tokens(adapted.base) == pytest.approx(expected(tuned, encoder), abs=0.01)
+    tokenizer = load_tokenizer(str(tiny.model))
+    tuned = peft.PeftModel.from_pretrained(load_model(TuningSpec(str(tiny.model))), str(adapter)).eval()
+    assert first_tokens(adapted.tuned()) == pytest.approx(expected(tuned, tokenizer), abs=0.01)
+    with tuned.disable_adapter():
+        assert first_tokens(adapted.base) == pytest.approx(expected(tuned, tokenizer), abs=0.01)
 
 
 def test_many_may_be_the_first_to_ask_and_answers_are_kept_apart(adapted: Adapted, tmp_path: Path) -> None:

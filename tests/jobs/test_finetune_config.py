@@ -62,3 +62,24 @@ def test_questions_without_the_columns(given: list[str], tmp_path: Path, capsys:
     error = capsys.readouterr().err
     assert "holds no question to ask" in error and "a row needs question and answer" in error
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--batch", "4", "--workers", "3"), "--batch 4 can't be divided among --workers 3; give a multiple"),
+        (("--fsdp",), "--fsdp divides the weights among several workers"),
+        (("--objective", "dpo", "--context", "passages"), "--objective dpo asks without passages"),
+        (("--method", "full", "--target-modules", "q_proj"), "--target-modules is for adapters"),
+        (("--executor", "local", "--workers", "2"), "--executor local is one process"),
+        (("--objective", "dpo"), "is not a run: it has no run.json"),
+        (("--report-to", "paper"), "there is no tracker paper; known are mlflow, wandb"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    given: list[str], more: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model" / "model.safetensors").touch()
+    refused(given, *more)
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.storage import Location, RunDirectory
-from fdarx_core.tuning.training import ADAPTER_FILES
+from fdarx_core.tuning.answerer_training import ADAPTER_FILES
 from jobs import INTERRUPTED
-from tests.jobs.tuning_runs import begun, curve_of, losses, options_in, tune
+from tests.jobs.tuning_runs import begun, checkpoints, curve_of, losses, options_in, tune
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
@@ -36,6 +36,6 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_ends(
     assert info["status"] == "complete"
     assert info["steps"] == info["steps_planned"] == len(curve)
     assert losses(curve)[-1] < losses(curve)[0] - 0.5
-    assert [one.name for one in run.file("checkpoints").list()] == [f"step-{len(curve):07d}.pt"]
+    assert checkpoints(out)[-1] == len(curve) and len(checkpoints(out)) <= 2
     assert {one.name for one in run.file("adapter").list()} == set(ADAPTER_FILES)
     assert "Loss by step" in run.file("report.html").read_text()

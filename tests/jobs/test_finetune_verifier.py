@@ -14,7 +14,7 @@ import pytest
 
 from fdarx_core.evaluation.verifier_scores import read_engine_scores
 from fdarx_core.storage import Location, RunDirectory, read_records
-from fdarx_core.tuning.training import LossPoint
+from fdarx_core.tuning.trainer import LossPoint
 from fdarx_core.verify import verify
 from jobs import cli
 from tests.conftest import REPOSITORY

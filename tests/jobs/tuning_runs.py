@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fdarx_core.storage import Location, RunDirectory, read_records
-from fdarx_core.tuning.training import LossPoint
+from fdarx_core.tuning.trainer import STATE, LossPoint
 from jobs import cli
 from tests.conftest import REPOSITORY
 from tests.tuning.made_pairs import chat_model, pairs_file
 
-SMALL = "--length 1024 --batch 2 --rate 0.01 --epochs 3 --max-tokens 8 --seed 2 --resamples 200 --cpus 2"
+SMALL = (
+    "--length 1024 --batch 2 --rate 0.01 --epochs 2 --evaluate-every 3 --max-tokens 8 --seed 2 --resamples 200 --cpus 2"
+)
 
 
 def options_in(folder: Path) -> list[str]:
@@ -34,10 +36,16 @@ def begun(out: object, options: Sequence[str]) -> subprocess.Popen[str]:
     line = [sys.executable, "-m", "jobs.finetune_answerer", *options, "--out", str(out)]
     process = subprocess.Popen(line, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True)
     end = time.monotonic() + 240
-    while not (Location(str(out)) / "checkpoints").list():
+    while not checkpoints(out):
         assert process.poll() is None and time.monotonic() < end, process.communicate(timeout=1)
         time.sleep(0.05)
     return process
+
+
+def checkpoints(out: object) -> list[int]:
+    """The steps of the whole checkpoints of a run."""
+    files = (Location(str(out)) / "checkpoints").list(recursive=True)
+    return sorted(int(file.parent.name.rpartition("-")[2]) for file in files if file.name == STATE)
 
 
 def curve_of(out: object) -> list[LossPoint]:

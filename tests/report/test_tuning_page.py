@@ -9,7 +9,7 @@ import pytest
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.tuning_page import tuning_page, verdict
 from fdarx_core.tuning.evaluation import BASE, TUNED, Change, TunedAnswer
-from fdarx_core.tuning.training import LossPoint
+from fdarx_core.tuning.trainer import LossPoint
 
 HOSTILE = "</script><script>alert(1)</script>"
 INFO = {
@@ -27,9 +27,9 @@ INFO = {
     "validation_loss": 1.5,
 }
 CURVE = [
-    LossPoint(1, 0.3, 3.0, 1e-4, 50),
-    LossPoint(2, 0.6, 2.0, 2e-4, 50, 1.5),
-    LossPoint(3, 0.9, 1.25, 1e-4, 50, 1.75),
+    LossPoint(1, 0.3, 3.0, 1e-4),
+    LossPoint(2, 0.6, 2.0, 2e-4, 1.5),
+    LossPoint(3, 0.9, 1.25, 1e-4, 1.75),
 ]
 
 
@@ -111,7 +111,7 @@ def test_notes_say_what_the_figures_cannot() -> None:
 def test_it_says_what_was_made_and_when_it_was_stopped() -> None:
     text = re.sub(r"\s+", " ", page())
     assert "An adapter after 3 steps on 80 pairs" in text
-    assert "The adapter is that of step 2, with a validation loss of 1.500; training ended 9 steps early" in text
+    assert "Its weights are those of step 2, with a validation loss of 1.500; training ended 9 steps early" in text
     assert "-1.750 to -1.250" in text and "+0.250" in text
     assert "left out: too_long" in text and "a-model" in text and "evaluate_every" not in text
 

@@ -223,7 +223,7 @@ def test_pairs_of_a_build_leave_refusals_out(tmp_path: Path) -> None:
     kinds = [("a", "factual"), ("b", "refusal"), ("c", "multihop")]
     asked = [QuestionAnswer(name, kind, kind, "", "", "label", "", f"Q {name}", f"A {name}") for name, kind in kinds]
     write_records(run.part("questions", 0), asked, QuestionAnswer)
-    with pytest.raises(StorageError, match="not a finished run of fdarx build"):
+    with pytest.raises(StorageError, match="is an unfinished build"):
         read_pairs(str(tmp_path / "run"))
     run.finish({})
     pairs, rejects = read_pairs(str(tmp_path / "run"))

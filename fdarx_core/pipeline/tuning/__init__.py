@@ -1,1 +1,1 @@
-"""Fine-tuning on Ray Train."""
+"""Fine-tuning of a language model into a run directory, in this process or on Ray Train."""

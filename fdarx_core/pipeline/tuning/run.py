@@ -1,4 +1,4 @@
-"""A whole fine-tuning: pairs split and encoded, the adapter trained, the test part examined, the report."""
+"""A whole fine-tuning: pairs stored, the model trained here or on Ray Train, the test part answered, the report."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ray
-
-from fdarx_core.pipeline.control import start_control
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.job import Progress, timed
+from fdarx_core.pipeline.tuning.checkpoints import (
+    checkpoint_folder,
+    checkpoints_of,
+    download,
+    upload,
+    uploading_callback,
+)
 from fdarx_core.pipeline.tuning.results import publish
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records, write_records
-from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, score_answers
+from fdarx_core.tuning.answerer_training import ADAPTER_FILES, LEARNT_PARTS, TuningSpec, train_answerer
+from fdarx_core.tuning.evaluation import TunedAnswer
 from fdarx_core.tuning.pairs import PARTS, TrainingPair
-from fdarx_core.tuning.training import (
-    ADAPTER_FILES,
-    ChatEncoder,
-    EncodedPair,
-    LoraModel,
-    TuningSpec,
-    concatenate_pairs,
-    generate_answers,
-)
+from fdarx_core.tuning.trainer import STATE, Report
+from fdarx_core.tuning.tuned_model import answer_test_part
 
 _LOOK_EVERY_S = 0.5
 _RETRIES = 2
 """Number of restarts, from the last checkpoint, after a worker or its machine failed."""
+_NO_PART_OF_A_MODEL = {"training_args.bin", "README.md"}
 
 
 class TrainingFailed(Exception):
@@ -43,12 +42,11 @@ def fine_tune(
     run: RunDirectory,
     tuning: TuningSpec,
     pairs: Sequence[TrainingPair],
-    encoded: Mapping[str, Sequence[EncodedPair]],
     rejects: Sequence[Reject],
     executor: Executor,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Fine-tune into a run directory, on the Ray instance that this process is connected to.
+    """Fine-tune into a run directory, in this process or on the Ray instance that it is connected to.
 
     It may be killed anywhere and run again in a new process; what was trained since the last checkpoint is trained
     again.
@@ -57,7 +55,6 @@ def fine_tune(
         run: The run directory.
         tuning: The specification.
         pairs: The pairs with their parts.
-        encoded: The tokens of those parts that are learnt from, by part.
         rejects: What was left out.
         executor: Says which CPUs and GPUs there are, or are asked for.
         progress: Is told of each step.
@@ -71,36 +68,77 @@ def fine_tune(
     """
     write_records(run.part("pairs", 0), pairs, TrainingPair)
     write_records(run.part("rejects", 0), rejects, Reject)
-    for part, learnt in encoded.items():
-        write_records(run.part(f"encoded/{part}", 0), learnt, EncodedPair)
     timings: dict[str, float] = {}
     with timed(timings, "train"):
-        _train(run, tuning, executor, progress)
+        if not run.file(STATE).exists():
+            progress("train", 0, 0, "loading the model")
+            (_train_here if executor.name == "local" else _train_on_ray)(run, tuning, executor, progress)
     with timed(timings, "examine"):
         answers = run.part("answers", 0)
         if not answers.exists():
             progress("examine", 0, 1, "")
-            task: Any = ray.remote(_examine)
-            asked = task.options(num_gpus=min(1, executor.gpus), max_retries=_RETRIES)
-            chosen = [one for one in pairs if one.part == PARTS[-1]]
-            write_records(answers, ray.get(asked.remote(run, tuning, chosen)), TunedAnswer)
+            write_records(answers, _examined(run, tuning, executor), TunedAnswer)
     progress("publish", 0, 1, "")
     publish(run, tuning, list(read_records(answers, TunedAnswer)), timings)
     return run.info()
 
 
-def _train(run: RunDirectory, tuning: TuningSpec, executor: Executor, progress: Progress) -> None:
+def train_worker(run: RunDirectory, tuning: TuningSpec, report: Report) -> None:
+    """Train in this process, which may be one worker of several; worker 0 writes what was trained to the run.
+
+    The state of the trainer is written last: a run that has it is trained.
+    """
+    pairs = list(read_records(run.part("pairs", 0), TrainingPair))
+    parts = {part: [pair for pair in pairs if pair.part == part] for part in LEARNT_PARTS}
+    with checkpoint_folder(run) as checkpoints, tempfile.TemporaryDirectory() as name:
+        trainer = train_answerer(
+            tuning,
+            parts,
+            checkpoints,
+            report,
+            callbacks=uploading_callback(run),
+            shared=not checkpoints_of(run).is_remote,
+        )
+        trainer.save_model(name)  # by all workers, among whom weights may be divided
+        if trainer.is_world_process_zero():
+            for path in _result_files(Path(name), tuning):
+                upload(path, run.file(f"{tuning.result}/{path.name}"))
+            trainer.state.save_to_json(f"{name}/{STATE}")
+            upload(Path(name) / STATE, run.file(STATE))
+
+
+def _result_files(folder: Path, tuning: TuningSpec) -> list[Path]:
+    """Return the files of what was trained, the configuration last."""
+    if tuning.result == "adapter":
+        return [folder / name for name in ADAPTER_FILES]
+    files = [path for path in folder.iterdir() if path.name not in _NO_PART_OF_A_MODEL]
+    return sorted(files, key=lambda path: (path.name == "config.json", path.name))
+
+
+def _train_here(run: RunDirectory, tuning: TuningSpec, executor: Executor, progress: Progress) -> None:
+    try:
+        train_worker(run, tuning, lambda step, steps, note: progress("train", step, steps, note))
+    except Exception as error:
+        raise TrainingFailed(_reason(error)) from error
+
+
+def _train_on_ray(run: RunDirectory, tuning: TuningSpec, executor: Executor, progress: Progress) -> None:
     """Train in a thread of its own: in the main one Ray would take Ctrl-C for itself."""
+    import ray
+
+    from fdarx_core.pipeline.control import start_control
+
     kind, has = ("GPU", executor.gpus) if executor.gpus else ("CPU", executor.cpus)
     if tuning.workers > has:  # they would wait for ever
         raise ValueError(
             f"--workers {tuning.workers} needs a {kind} for each, and there are {has}; lower it, or give "
             f"--{kind.lower()}s {tuning.workers} if the cluster adds machines on demand"
         )
-    progress("train", 0, 0, "loading the model")
+    if tuning.fsdp and kind == "CPU":
+        raise ValueError("--fsdp needs GPUs, and there are none")
     _, control = start_control((0, 0, ""))
     failed: list[BaseException] = []
-    thread = threading.Thread(target=_fit, args=(run, tuning, kind == "GPU", control, failed), daemon=True)
+    thread = threading.Thread(target=_fit, args=(run, tuning, control, kind == "GPU", failed), daemon=True)
     thread.start()
     last = 0
     while thread.is_alive():
@@ -113,32 +151,55 @@ def _train(run: RunDirectory, tuning: TuningSpec, executor: Executor, progress: 
         raise TrainingFailed(_reason(failed[0])) from failed[0]
 
 
-def _fit(run: RunDirectory, tuning: TuningSpec, use_gpu: bool, control: Any, failed: list[BaseException]) -> None:
+def _fit(run: RunDirectory, tuning: TuningSpec, control: Any, use_gpu: bool, failed: list[BaseException]) -> None:
     import torch.distributed
     from ray.train.torch import TorchConfig
     from ray.train.v2.api.config import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
 
-    from fdarx_core.pipeline.tuning.worker import Trainer, train  # they need torch
-
     logging.getLogger("ray.train").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_TRAIN_ENABLE_PREEMPTION_WATCHER", "0")  # nothing here heeds its warning
-    arguments = {"run": run, "tuning": tuning, "control": control}
-    scaling = ScalingConfig(num_workers=tuning.workers, use_gpu=use_gpu)
+    os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")  # it logs what dill prints into a buffer
+    # Ray takes nccl wherever workers have GPUs, but a build of torch for CPUs lacks it
+    backend = TorchConfig(backend=None if torch.distributed.is_nccl_available() else "gloo")
     try:
         with tempfile.TemporaryDirectory() as folder:
-            kept = RunConfig(
-                name="tuning",
-                storage_path=folder,
-                failure_config=FailureConfig(max_failures=_RETRIES),
-                logging_config=LoggingConfig(log_level="ERROR"),
+            trainer = _torch_trainer()(
+                _run_ray_worker,
+                train_loop_config={"run": run, "tuning": tuning, "control": control},
+                torch_config=backend,
+                scaling_config=ScalingConfig(num_workers=tuning.workers, use_gpu=use_gpu),
+                run_config=RunConfig(
+                    name="tuning",
+                    storage_path=folder,
+                    failure_config=FailureConfig(max_failures=_RETRIES),
+                    logging_config=LoggingConfig(log_level="ERROR"),
+                ),
             )
-            # Ray takes nccl wherever workers have GPUs, but a build of torch for CPUs lacks it
-            backend = TorchConfig(backend=None if torch.distributed.is_nccl_available() else "gloo")
-            Trainer(
-                train, train_loop_config=arguments, torch_config=backend, scaling_config=scaling, run_config=kept
-            ).fit()
+            trainer.fit()
     except BaseException as error:
         failed.append(error)
+
+
+def _torch_trainer() -> Any:
+    """Return Ray's trainer without the actor that removes placement groups.
+
+    That actor sends a request to Ray's dashboard every second, and logs an error each time if there is no dashboard, as
+    on a single machine. Ray removes the groups when the job's process ends.
+    """
+    from ray.train.v2._internal.callbacks.placement_group_callback import PlacementGroupCleanerCallback
+    from ray.train.v2.torch.torch_trainer import TorchTrainer
+
+    class Trainer(TorchTrainer):
+        def _create_default_callbacks(self) -> list[Any]:
+            callbacks = super()._create_default_callbacks()
+            return [one for one in callbacks if not isinstance(one, PlacementGroupCleanerCallback)]
+
+    return Trainer
+
+
+def _run_ray_worker(arguments: dict[str, Any]) -> None:
+    control = arguments["control"]
+    train_worker(arguments["run"], arguments["tuning"], lambda *told: control.report.remote(told))
 
 
 def _reason(error: BaseException) -> str:
@@ -147,28 +208,20 @@ def _reason(error: BaseException) -> str:
     return lines[-1] if lines else type(error).__name__
 
 
-def _examine(run: RunDirectory, tuning: TuningSpec, pairs: Sequence[TrainingPair]) -> list[TunedAnswer]:
-    """Return the measured answers of the base model and of the tuned one; on a GPU where there is one."""
+def _examined(run: RunDirectory, tuning: TuningSpec, executor: Executor) -> list[TunedAnswer]:
+    if executor.name == "local":
+        return _examine(run, tuning)
+    import ray
+
+    task: Any = ray.remote(_examine)
+    asked = task.options(num_gpus=int(bool(executor.gpus)), max_retries=_RETRIES)
+    found: list[TunedAnswer] = ray.get(asked.remote(run, tuning))
+    return found
+
+
+def _examine(run: RunDirectory, tuning: TuningSpec) -> list[TunedAnswer]:
+    pairs = [pair for pair in read_records(run.part("pairs", 0), TrainingPair) if pair.part == PARTS[-1]]
     with tempfile.TemporaryDirectory() as folder:
-        for name in ADAPTER_FILES:
-            (Path(folder) / name).write_bytes((run.file("adapter") / name).read_bytes())
-        tuned = LoraModel(tuning, adapter=folder)
-    encoder = ChatEncoder(tuning.model)
-    with tuned.without_adapter():
-        rows = _answered(tuned, encoder, pairs, BASE, tuning.max_tokens)
-    rows += _answered(tuned, encoder, pairs, TUNED, tuning.max_tokens)
-    return score_answers(rows, encoder=tuning.encoder, bertscore=tuning.bertscore, layers=tuning.bertscore_layers)
-
-
-def _answered(
-    tuned: LoraModel, encoder: ChatEncoder, pairs: Sequence[TrainingPair], name: str, most: int
-) -> list[TunedAnswer]:
-    rows = [concatenate_pairs([encoder.encode(one)]) for one in pairs]
-    no_grad: Any = tuned.torch.inference_mode()
-    with no_grad:
-        losses = [float(tuned.loss(row)) / row.answer_tokens for row in rows]
-    given = generate_answers(tuned, encoder, [one.question for one in pairs], most)
-    return [
-        TunedAnswer(one.id, one.group, name, one.question, one.answer, text, loss, 0.0)
-        for one, text, loss in zip(pairs, given, losses, strict=True)
-    ]
+        for file in run.file(tuning.result).list():
+            download(file, Path(folder) / file.name)
+        return answer_test_part(tuning, folder, pairs)
