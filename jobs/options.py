@@ -22,20 +22,8 @@ BASELINE = "baseline"
 PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
 
-HOW = {
-    "out",
-    "cpus",
-    "gpus",
-    "gpus_per_actor",
-    "executor",
-    "models",
-    "reuse",
-    "max_requests",
-    "max_cost",
-    "plan",
-    "track",
-    "batch",
-}
+_COMPUTING = {"cpus", "gpus", "gpus_per_actor", "executor"}
+HOW = {"out", "models", "reuse", "max_requests", "max_cost", "plan", "track", "batch", *_COMPUTING}
 """Options of a job that asks models that change none of its results."""
 
 
