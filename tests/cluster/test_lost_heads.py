@@ -26,7 +26,7 @@ from tests.pipeline.scripted import KEY_VARIABLE, NAME, PLANTED_KEY, Script, mod
 from tests.pipeline.test_models import LOST_WITH_A_PROCESS
 from tests.pipeline.test_steps import identities
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 IN_FLIGHT = 16
 AMOUNTS = ("--passages", "2", "--section-pairs", "2", "--twins", "1")

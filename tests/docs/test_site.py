@@ -15,7 +15,7 @@ from fdarx_core import records
 from jobs.cli import _JOBS, _REVIEW
 from tests.conftest import REPOSITORY
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=[\"']?((?:https?:)?//[^\"' >]+)")
 _IN_STYLES = re.compile(r"url\(['\"]?((?:https?:)?//[^)]+)|@import\s+['\"]((?:https?:)?//[^'\"]+)")

@@ -21,7 +21,7 @@ from tests.docs.commands import PAGES, Block, blocks
 from tests.engine.environment import Unavailable, install_packages
 from tests.engine.server import free_port
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 PACKAGES = ("fdarx_core", "jobs", "prompts", "serving")
 SOURCES = (*PACKAGES, "pyproject.toml", "README.md", "LICENSE", "NOTICE")
