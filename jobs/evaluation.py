@@ -56,7 +56,7 @@ def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedMode
         if to_ask and model.is_directory and (fault := missing_model_files(model.model)):
             raise ModelsError(f"{file}: model: {fault}")
         if to_ask and (fault := missing_key(model)):
-            raise ModelsError(f"{file}: key_env: {fault}")
+            raise ModelsError(f"{file}: {fault}")
         if model.size and (model.cache_gib if model.device == "cpu" else model.card_gib):
             estimate_memory(model)
         served[model.name] = model

@@ -80,7 +80,7 @@ def build(model: ServedModel) -> Application:
     if importlib.util.find_spec("vllm") is None:
         raise ModelsError(f"model {model.name}: vLLM is not installed here; install it: pip install 'fdarx[gpu]'")
     if fault := missing_key(model):
-        raise ModelsError(f"model {model.name}: key_env: {fault}")
+        raise ModelsError(f"model {model.name}: {fault}")
     from ray.serve.llm import LLMConfig, build_openai_app
 
     arguments: dict[str, Any] = {"ingress_deployment_config": _ingress(model)}
