@@ -54,7 +54,6 @@ test: $(VENV)/test  ## all quick tests, two files at a time; those on real label
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3, harnesses
 	$(RUN) tests.harnesses.environment
-	-$(RUN) tests.tracking.environment  # MLflow's server; without it, its tests skip
 	$(RUN) pytest -m "slow and not nightly" $(PARALLEL) $(AGAIN)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
@@ -74,6 +73,7 @@ test-engine: $(VENV)/models engine  ## the asking path against that engine
 	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" tests/engine $(AGAIN)
 
 test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
+	-$(RUN) tests.tracking.environment  # MLflow's server; without it, its tests skip
 	$(RUN) tests.serving.browser
 	FDARX_KILLS=$${FDARX_KILLS:-10} HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
 	HYPOTHESIS_PROFILE=nightly FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine

@@ -43,6 +43,7 @@ def test_requests_are_below_their_part_and_job(
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_workers_on_ray_send_their_spans_too(
     example_build: Path, server: LoopbackServer, collector: OtlpReceiver, tmp_path: Path
 ) -> None:

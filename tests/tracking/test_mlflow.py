@@ -14,7 +14,7 @@ from tests.jobs.evaluating import evaluate, reopen
 from tests.jobs.in_process import run_job
 from tests.tracking.mlflow_server import MlflowServer, values
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 OPTIONS = ("--settings", "oracle,retrieved", "--retrievers", "bm25")
 
