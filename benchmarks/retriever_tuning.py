@@ -10,8 +10,8 @@ half and measured on the test half's questions, on at most 6 labels a drug. The 
 measured on the questions that writers who read the labels of the dev half wrote (`marked/label_evidence.jsonl`). Of the
 drugs of the training half, about 15 % decide when to stop. Prints recall@5 before and after, by vectors and fused with
 BM25, with 95 % intervals by bootstrap over drugs. A passage is new if no gold passage of the training half shares 80 %
-of its words, names of drugs aside: NSAIDs share much of their text. Exits 1 where the interval of a difference by
-vectors includes 0.
+of its words, names of drugs aside: NSAIDs share much of their text. Exits 1 unless the recall by vectors has risen for
+certain on the test half's questions, or where it has fallen for certain on the written ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.drug_search import is_test
 from benchmarks.label_ranking import has_quote, read_evidence
 from fdarx_core.baseline.tokens import content_words, words_of
 from fdarx_core.evaluation.gold import gold_indices
-from fdarx_core.records import Passage, content_id
+from fdarx_core.records import Difference, Passage, content_id
 from fdarx_core.retrieval.encoders import SentenceEncoder, WindowVectors
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import Collection, Queries, get_retriever, headed_passage, passage_search_text
@@ -193,18 +193,17 @@ def _share(gold: frozenset[int], found: set[int]) -> float:
     return len(gold & found) / min(len(gold), FIRST)
 
 
-def print_changes(title: str, rows: Sequence[Found]) -> bool:
-    """Print the recall before and after; return whether that by vectors has risen for certain."""
+def print_changes(title: str, rows: Sequence[Found]) -> Difference:
+    """Print the recall before and after; return the difference by vectors within the label."""
     counted = [one for one in rows if one.model == BASE]
     labels = f"{len(counted)} questions, {len({one.drug for one in counted})} drugs"
     print(f"\n{title}: {labels}; recall@{FIRST}:")
     measures = {name: (name, attrgetter(name)) for name in MEASURES}
-    risen = False
-    for name, base, tuned, one in base_and_tuned(rows, measures, FIELDS, seed=0, resamples=2000):
+    changes = base_and_tuned(rows, measures, FIELDS, seed=0, resamples=2000)
+    for name, base, tuned, one in changes:
         bounds = "" if one.low is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
         print(f"{MEASURES[name]:34} base {base.value:.3f}  tuned {tuned.value:.3f}  {one.value:+.3f}{bounds}")
-        risen |= name == "cosine" and one.low is not None and one.low > 0
-    return risen
+    return next(difference for name, *_, difference in changes if name == "cosine")
 
 
 def main(place: str, /, *, out: str = "") -> int:
@@ -217,11 +216,11 @@ def main(place: str, /, *, out: str = "") -> int:
         folder = Path(out or name)
         model = tuned_encoder(asked["dev"], folder / "dev")
         found = both(model, list(test_questions(asked["test"], SeenTexts(asked["dev"]))))
-        risen = [print_changes("template questions", found)]
+        template = print_changes("template questions", found)
         print_changes("those whose gold passage is new", [one for one in found if one.new])
         model = tuned_encoder(asked["test"], folder / "test")
-        risen.append(print_changes("written questions", both(model, list(written_questions(halves["dev"])))))
-    return int(not all(risen))
+        written = print_changes("written questions", both(model, list(written_questions(halves["dev"]))))
+    return int((template.low or 0) <= 0 or (written.high or 0) < 0)
 
 
 if __name__ == "__main__":
