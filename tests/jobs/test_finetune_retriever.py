@@ -67,15 +67,8 @@ def test_it_learns_and_is_scored_on_drugs_that_were_kept_back(
 
 
 def test_an_index_is_made_and_searched_with_it(whole: Path, tmp_path: Path) -> None:
-    done = run_job(
-        "index",
-        "--documents",
-        min(EXAMPLES.glob("*.xml")),
-        "--cosine-model",
-        whole / "model",
-        "--out",
-        tmp_path / "index",
-    )
+    made = ("--cosine-model", whole / "model", "--out", tmp_path / "index", "--executor", "local")
+    done = run_job("index", "--documents", min(EXAMPLES.glob("*.xml")), *made)
     assert done.returncode == 0, done.stderr
     index = Index.open(tmp_path / "index", cosine_model=str(whole / "model"))
     assert "cosine" in index.reader.retrievers
