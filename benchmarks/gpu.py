@@ -61,7 +61,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Scale:
+class WorkloadSize:
     """The sizes of all parts."""
 
     matrix: int
@@ -78,11 +78,11 @@ class Scale:
     tokens: int
 
 
-FULL = Scale(
+FULL = WorkloadSize(
     8192, 2048, 12, (16, 64, 256, 1024), 2048, 1_000_000, 1024,
     {"MiniLM-L6": MINILM, "BGE large": BGE_LARGE}, BGE_LARGE, {"1B": LLAMA_1B, "8B": LLAMA_8B}, 4, 2048,
 )  # fmt: skip
-TINY = Scale(128, 24, 3, (4, 8), 24, 2000, 16, {"small": SMALL}, SMALL, {"small": SMALL_LLAMA}, 2, 64)
+TINY = WorkloadSize(128, 24, 3, (4, 8), 24, 2000, 16, {"small": SMALL}, SMALL, {"small": SMALL_LLAMA}, 2, 64)
 
 
 class Skipped(Exception):
@@ -152,14 +152,14 @@ def token_counts(directory: str, *texts: Sequence[str]) -> list[int]:
     return [len(ids) for ids in tokenizer(*map(list, texts), truncation=True, max_length=512)["input_ids"]]
 
 
-def measure_ceiling(scale: Scale, folder: Path) -> Iterator[str]:
+def measure_ceiling(scale: WorkloadSize, folder: Path) -> Iterator[str]:
     """Yield the rate of matrix products in each precision."""
     for precision in PRECISIONS:
         rate = ceiling(precision, scale.matrix)
         yield f"{precision}: {rate / 1e12:.3g} TFLOP/s, matrices of {scale.matrix} × {scale.matrix}"
 
 
-def measure_encoders(scale: Scale, folder: Path) -> Iterator[str]:
+def measure_encoders(scale: WorkloadSize, folder: Path) -> Iterator[str]:
     """Yield the throughput of encoders by precision and batch, tokenizing included."""
     from sentence_transformers import SentenceTransformer
 
@@ -178,7 +178,7 @@ def measure_encoders(scale: Scale, folder: Path) -> Iterator[str]:
                 yield f"{name}, {precision}, batch {batch}: {rates}, {share:.1%} of the ceiling"
 
 
-def measure_cross_encoders(scale: Scale, folder: Path) -> Iterator[str]:
+def measure_cross_encoders(scale: WorkloadSize, folder: Path) -> Iterator[str]:
     """Yield pairs a second of reranker and verifier: all in one call, sorted by length, or in order of arrival."""
     sentences, texts = tiny_rerankers.sentences(), tiny_rerankers.passages(scale.pairs, scale.sentences)
     questions = [sentences[number % len(sentences)] for number in range(len(texts))]
@@ -199,7 +199,7 @@ def measure_cross_encoders(scale: Scale, folder: Path) -> Iterator[str]:
             yield f"{name}, batch {batch}, {order}: {len(pairs) / taken:,.0f} pairs/s, {share:.1%} of the ceiling"
 
 
-def measure_faiss(scale: Scale, folder: Path) -> Iterator[str]:
+def measure_faiss(scale: WorkloadSize, folder: Path) -> Iterator[str]:
     """Yield queries a second on CPU and GPU. Raises ValueError where the GPU finds something else."""
     faiss = load_faiss()
     if faiss is None:
@@ -233,7 +233,7 @@ def clustered_vectors(count: int, seed: int = 0) -> Vectors:
     return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
 
 
-def measure_tuning(scale: Scale, folder: Path) -> Iterator[str]:
+def measure_tuning(scale: WorkloadSize, folder: Path) -> Iterator[str]:
     """Yield tokens a second, memory, and the share of the ceiling (MFU) of a step of `fdarx finetune`'s model."""
     for name, shape in scale.decoders.items():
         needed = 2 * decoder_weights(shape)
@@ -272,7 +272,7 @@ def random_llama(shape: Shape, folder: Path) -> str:
     return str(folder)
 
 
-def tuning_line(shape: Shape, scale: Scale, directory: str) -> str:
+def tuning_line(shape: Shape, scale: WorkloadSize, directory: str) -> str:
     """Return what a step takes, with gradient checkpointing as on a GPU of `fdarx finetune`."""
     torch = _torch()
     spec = TuningSpec(directory)
@@ -301,7 +301,7 @@ def tuning_line(shape: Shape, scale: Scale, directory: str) -> str:
     return f"{rate:,.0f} tokens/s, {share:.1%} of the ceiling (MFU), memory {memory}; steps of {size}"
 
 
-PARTS: dict[str, Callable[[Scale, Path], Iterator[str]]] = {
+PARTS: dict[str, Callable[[WorkloadSize, Path], Iterator[str]]] = {
     "ceiling": measure_ceiling,
     "encoders": measure_encoders,
     "cross-encoders": measure_cross_encoders,

@@ -20,7 +20,7 @@ from fdarx_core.baseline.stems import terms
 from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.labels.drugs import Drug, drug_of
 from fdarx_core.rag.cited_text import Statement
-from fdarx_core.rag.locating import Locator, Span, bearing_text
+from fdarx_core.rag.locating import Locator, TextSpan, bearing_text
 from fdarx_core.records import SearchHit
 from fdarx_core.verify import TextPair, Verdict, VerificationEngine, verify
 from fdarx_core.verify.numbers import missing_number
@@ -72,7 +72,7 @@ class CheckedStatement:
     """
 
     statement: Statement
-    places: tuple[tuple[int, Span], ...] = ()
+    places: tuple[tuple[int, TextSpan], ...] = ()
     supported: bool = False
     reason: DropReason | None = None
 
@@ -129,7 +129,7 @@ class AnswerGate:
         )
         if not places:
             told = (n for _, numbers in cited for n in numbers if self._tells_version(one, self._contexts[n - 1]))
-            places = tuple((n, Span(0, 0, terms(one.text))) for n in told)
+            places = tuple((n, TextSpan(0, 0, terms(one.text))) for n in told)
         reason: DropReason = "place" if any(numbers for _, numbers in cited) else "drug"
         return CheckedStatement(one, places, reason=None if places or one.is_frame else reason)
 
@@ -148,7 +148,7 @@ class AnswerGate:
 
     def _pairs(self, checked: CheckedStatement) -> tuple[TextPair, TextPair]:
         """Return the pair to verify, with whole sentences, and the one whose numbers are compared, with the places."""
-        spans = dict[int, list[Span]]()
+        spans = dict[int, list[TextSpan]]()
         for number, span in checked.places:
             spans.setdefault(number, []).append(span)
         hits = {number: self._contexts[number - 1] for number in spans}
@@ -189,7 +189,7 @@ def _is_of(hit: SearchHit, drugs: Sequence[Drug]) -> bool:
     return any(drug.keys & keys for drug in drugs)
 
 
-def _text_at(hit: SearchHit, place: Span) -> str:
+def _text_at(hit: SearchHit, place: TextSpan) -> str:
     """Return the text of a place; that of a place without characters is the version of the label."""
     return hit.text[place.start : place.end] if place.end else _version_of(hit)
 

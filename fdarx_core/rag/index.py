@@ -238,8 +238,8 @@ class Index:
         model's reply cannot be used, and what `Model` raises.
         """
         strategies = STRATEGIES | ABLATIONS
-        if strategy not in strategies:
-            raise ValueError(f"there is no strategy {strategy!r}; known are {', '.join(strategies)}")
+        _check_known(strategy, strategies, "strategy")
+        _check_known(postprocess, POSTPROCESSORS, "post-processing")
         filter = ChunkFilter(
             drug,
             set_id,
@@ -251,8 +251,6 @@ class Index:
             date_from=date_from,
             date_to=date_to,
         )
-        if postprocess not in POSTPROCESSORS:
-            raise ValueError(f"there is no post-processing {postprocess!r}; known are {', '.join(POSTPROCESSORS)}")
         model = Model(model) if isinstance(model, str) else model
         budget = context_budget(model.config)
         config = RagConfig(strategies[strategy], postprocess, max(k, CANDIDATES), k, budget, filter)
@@ -353,3 +351,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
+
+
+def _check_known(name: str, known: Collection[str], what: str) -> None:
+    if name not in known:
+        raise ValueError(f"there is no {what} {name!r}; known are {', '.join(known)}")

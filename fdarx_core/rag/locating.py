@@ -68,7 +68,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """A place in a context, and the terms of the statement that it holds; a quotation holds all of them."""
 
     start: int
@@ -98,7 +98,7 @@ def _units(text: str) -> Iterator[Unit]:
             yield Unit(start, end, terms(text[start:end]), (first, last), above, held, is_row)
 
 
-def bearing_text(text: str, spans: Sequence[Span]) -> str:
+def bearing_text(text: str, spans: Sequence[TextSpan]) -> str:
     """Return the sentences that some places are parts of, below the lead-ins of lists and the headers of tables."""
     units = [unit for unit in units_of(text) for one in spans if unit.start < one.end and one.start < unit.end]
     places = sorted({place for unit in units for place in (unit.lead, unit.sentence) if place is not None})
@@ -143,7 +143,7 @@ class Locator:
         self._weights = term_weights(tuple(texts))
         self._absent = sum(self._weights.values()) / max(len(self._weights), 1)
 
-    def find(self, statement: str, contexts: Sequence[int]) -> list[tuple[int, Span]]:
+    def find(self, statement: str, contexts: Sequence[int]) -> list[tuple[int, TextSpan]]:
         """Return the places in some contexts (from 0) that bear a statement out; none where too little of it is there.
 
         Each place comes with its context.
@@ -154,11 +154,11 @@ class Locator:
             return []
         return [(context, span) for context, spans in found.items() for span in spans]
 
-    def _in_context(self, statement: str, context: int) -> list[Span]:
+    def _in_context(self, statement: str, context: int) -> list[TextSpan]:
         text = self._texts[context]
         if quoted := find_quotation(text, statement):
             said = terms(statement)
-            return [Span(start, end, said) for start, end in quoted]
+            return [TextSpan(start, end, said) for start, end in quoted]
         spans = _places(units_of(text), self._weights_of(statement, context))
         held = frozenset[str]().union(*(one.terms for one in spans))
         return spans if self._share(statement, held, context) >= LEAST_OF_CONTEXT else []
@@ -178,18 +178,18 @@ class Locator:
         return found
 
 
-def _places(units: Sequence[Unit], weights: Mapping[str, float]) -> list[Span]:
+def _places(units: Sequence[Unit], weights: Mapping[str, float]) -> list[TextSpan]:
     """Return the runs of units that together hold most of the terms, in order."""
     held = [(unit.terms & weights.keys(), unit.above & weights.keys()) for unit in units]
     total = fsum(weights.values())
-    missing, found = set(weights), list[Span]()
+    missing, found = set(weights), list[TextSpan]()
     while missing and len(found) < MOST_SPANS:
         gain, first, last = max(_runs(units, held, weights, missing, total), default=(0.0, 0, 0))
         if gain < (_LEAST_GAIN if found else _COST_OF_UNIT) * total:
             break
         covered = missing & frozenset[str]().union(*(own | above for own, above in held[-first:last]))
         missing -= covered
-        found.append(Span(units[-first].start, units[last - 1].end, frozenset(covered)))
+        found.append(TextSpan(units[-first].start, units[last - 1].end, frozenset(covered)))
     return sorted(found, key=lambda one: one.start)
 
 

@@ -279,11 +279,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
     stages = [StageCount(**stage) for stage in info["stages"]]
     check_accounts(stages, counts.dropped)
     by_stage = {stage.stage: stage for stage in stages}
-    asked, lost = Counter[str](), defaultdict[str, Counter[str]](Counter)
-    for (kind, _), number in counts.questions.items():
-        asked[kind] += number
-    for (stage_name, reason, _), number in sorted(counts.dropped.items()):
-        lost[stage_name][reason] += number
+    asked, lost = _asked_and_lost(counts)
     return render_page(
         "build.html.j2",
         info=info,
@@ -324,3 +320,13 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         stage_notes=PAGE_WORDS["stage_notes"],
         why_rejected=why_rejected,
     )
+
+
+def _asked_and_lost(counts: BuildCounts) -> tuple[Counter[str], dict[str, Counter[str]]]:
+    """Return the questions by type, and the rejects by stage and reason."""
+    asked, lost = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    for (kind, _), number in counts.questions.items():
+        asked[kind] += number
+    for (stage_name, reason, _), number in sorted(counts.dropped.items()):
+        lost[stage_name][reason] += number
+    return asked, lost

@@ -82,7 +82,7 @@ def folder_lock(place: Location) -> Iterator[Callable[[], bool]]:
             yield lambda: True
             return
         owner = f"process {os.getpid()} on {socket.gethostname()}"
-        turn = Turn(place, owner, Epoch(place.address, uuid4().hex))
+        turn = QueuedClaim(place, owner, Epoch(place.address, uuid4().hex))
         turn.start()
         try:
             yield turn.is_held
@@ -148,7 +148,7 @@ class _Claim:
     """The content of a claim's file.
 
     `token` is that of the job's epoch. `beat` grows with each heartbeat. `holds` says that the job writes the run;
-    before, it looks for other jobs. `number` is the place in the queue of a `Turn`, 0 before it has one.
+    before, it looks for other jobs. `number` is the place in the queue of a `QueuedClaim`, 0 before it has one.
     """
 
     token: str
@@ -261,7 +261,7 @@ class Heartbeat:
         return self._root / f".claims/{claim.token}.json"
 
 
-class Turn(Heartbeat):
+class QueuedClaim(Heartbeat):
     """The claim of a process that waits until those before it have released the folder.
 
     It needs no atomic writes, only that others see a claim once it is written. A claim without heartbeat is removed.

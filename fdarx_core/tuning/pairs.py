@@ -32,7 +32,7 @@ _SLACK = 1e-6
 
 
 @dataclass(slots=True)
-class Turn:
+class ChatMessage:
     """One message of a chat; `role` is system, user or assistant."""
 
     role: str
@@ -53,7 +53,7 @@ class TrainingPair:
     about: str
     group: str = ""
     part: str = ""
-    messages: list[Turn] = field(default_factory=list)
+    messages: list[ChatMessage] = field(default_factory=list)
     rejected: str = ""
 
     @property
@@ -62,12 +62,12 @@ class TrainingPair:
         return [asdict(turn) for turn in self.messages]
 
 
-def prompt_messages(task: Task[Any], slots: Mapping[str, Any]) -> list[Turn]:
+def prompt_messages(task: Task[Any], slots: Mapping[str, Any]) -> list[ChatMessage]:
     """Return the messages that a server gets for a task, as it gets them in answering questions."""
-    return [Turn(**message) for message in task.request(slots, endpoint="").messages]
+    return [ChatMessage(**message) for message in task.request(slots, endpoint="").messages]
 
 
-def closed_book_messages(question: str) -> list[Turn]:
+def closed_book_messages(question: str) -> list[ChatMessage]:
     """Return the prompt of a question without passages: that of hypothetical answers."""
     return prompt_messages(HYPOTHETICAL_ANSWER, {"question": question})
 

@@ -173,26 +173,9 @@ def train_retriever(
     load_library("transformers").set_seed(spec.seed)
     model = library.SentenceTransformer(spec.model, local_files_only=True)
     model.max_seq_length = min(spec.length, model.max_seq_length or spec.length)
-    common = training_arguments(
-        out / "checkpoints",
-        rate=spec.rate,
-        epochs=spec.epochs,
-        seed=spec.seed,
-        report_to=spec.report_to,
-        bf16=has_bfloat16(),
-    )
-    arguments = library.SentenceTransformerTrainingArguments(
-        **common,
-        per_device_train_batch_size=spec.batch,
-        per_device_eval_batch_size=spec.batch,
-        warmup_steps=_WARM_UP,
-        dataloader_drop_last=True,  # only near-duplicates are left for the last batches
-        batch_sampler=_BatchesWithoutNearDuplicates({(one.question, one.positive): one.group for one in train}),
-        prompts=_prompts(model),
-    )
     trainer = library.SentenceTransformerTrainer(
         model=model,
-        args=arguments,
+        args=_arguments(spec, train, out, model),
         train_dataset=_dataset(train),
         eval_dataset=_dataset({one.group: one for one in validation}.values()),
         loss=library.sentence_transformer.losses.MultipleNegativesRankingLoss(model),
@@ -201,6 +184,26 @@ def train_retriever(
     curve = run_training(trainer, batch=spec.batch, evaluate_every=spec.evaluate_every)
     model.save_pretrained(str(out / "model"))
     return curve
+
+
+def _arguments(spec: RetrieverSpec, train: Sequence[RetrievalExample], out: Path, model: Any) -> Any:
+    common = training_arguments(
+        out / "checkpoints",
+        rate=spec.rate,
+        epochs=spec.epochs,
+        seed=spec.seed,
+        report_to=spec.report_to,
+        bf16=has_bfloat16(),
+    )
+    return load_library("sentence_transformers").SentenceTransformerTrainingArguments(
+        **common,
+        per_device_train_batch_size=spec.batch,
+        per_device_eval_batch_size=spec.batch,
+        warmup_steps=_WARM_UP,
+        dataloader_drop_last=True,  # only near-duplicates are left for the last batches
+        batch_sampler=_BatchesWithoutNearDuplicates({(one.question, one.positive): one.group for one in train}),
+        prompts=_prompts(model),
+    )
 
 
 def _dataset(examples: Iterable[RetrievalExample]) -> Any:

@@ -18,8 +18,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.docs.commands import PAGES, Block, blocks
-from tests.engine.environment import Unavailable, install_packages
 from tests.engine.server import free_port
+from tests.environments import Unavailable, install_packages
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 

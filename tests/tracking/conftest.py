@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracking.environment import Unavailable
+from tests.environments import Unavailable
 from tests.tracking.mlflow_server import MlflowServer, running
 
 

@@ -18,7 +18,8 @@ from urllib.request import Request, urlopen
 
 import orjson
 
-from tests.tracking.environment import Unavailable, installed
+from tests.environments import Unavailable
+from tests.tracking.environment import installed
 
 _READY_WITHIN_S = 240.0
 
