@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
-from fdarx_core.evaluation.figures import figures, retrieval_figures
 from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, ScoreColumns, metric_components
 from fdarx_core.records import Figure, RetrievalScore, Score, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
+from tests.evaluation.whole_tables import figures, retrieval_figures
 
 EXACT = 1e-9
 Scorer = Callable[[list[int], list[int]], float]

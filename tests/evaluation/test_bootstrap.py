@@ -16,9 +16,9 @@ from fdarx_core.evaluation.bootstrap import (
     percentile_interval,
     weight_blocks,
 )
-from fdarx_core.evaluation.figures import figures
 from fdarx_core.evaluation.metrics import JUDGED, SCORE_METRICS, ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
+from tests.evaluation.whole_tables import figures
 
 ROWS = score_rows(10, seed=2)
 

@@ -7,9 +7,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.figures import SMALLEST, SUBGROUP_METRICS, figures, length_edges, subgroups, type_groups
+from fdarx_core.evaluation.figures import SMALLEST, SUBGROUP_METRICS, type_groups
 from fdarx_core.evaluation.metrics import ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
+from tests.evaluation.whole_tables import figures, filled_subgroups, length_edges
 
 ROWS = score_rows(12, seed=1)
 
@@ -24,7 +25,7 @@ def test_types_and_what_they_make_together() -> None:
 def test_subgroups_part_the_answerable_questions(seed: int, labels: int) -> None:
     rows = score_rows(labels, seed=seed)
     columns = ScoreColumns(table(rows))
-    groups = subgroups(columns, length_edges(table(rows)))
+    groups = filled_subgroups(columns, length_edges(table(rows)))
     for by in ("category", "section", "label_length", "numeric"):
         covered = np.sum([rows for group_by, _, rows in groups if group_by == by], axis=0)
         assert np.array_equal(covered, ~columns.is_in("type", "refusal"))
@@ -34,20 +35,20 @@ def test_a_section_with_few_questions_does_not_stand_alone() -> None:
     sections = Counter(one.section for one in ROWS if one.type != "refusal")
     alone = {name for name, rows in sections.items() if rows >= SMALLEST}
     assert 0 < sections["Overdosage"] < SMALLEST
-    groups = subgroups(ScoreColumns(table(ROWS)), (0, 0))
+    groups = filled_subgroups(ScoreColumns(table(ROWS)), (0, 0))
     found = {name: int(rows.sum()) for by, name, rows in groups if by == "section"}
     assert found == {**{name: sections[name] for name in alone}, "other": sections["Overdosage"]}
 
 
 def test_what_is_called_other_goes_with_the_rest() -> None:
     rows = [replace(one, section="" if one.numeric else "other") for one in ROWS]
-    groups = subgroups(ScoreColumns(table(rows)), (0, 0))
+    groups = filled_subgroups(ScoreColumns(table(rows)), (0, 0))
     assert [name for by, name, _ in groups if by == "section"] == ["other"]
 
 
 def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions() -> None:
     columns = ScoreColumns(table(ROWS))
-    groups = subgroups(columns, length_edges(table(ROWS)))
+    groups = filled_subgroups(columns, length_edges(table(ROWS)))
     by_length = {name: rows for by, name, rows in groups if by == "label_length"}
     assert list(by_length) == ["short", "medium", "long"]
     assert [len(np.unique(columns.cluster_of[rows])) for rows in by_length.values()] == [4, 4, 4]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, permutation_test
 
 from fdarx_core.evaluation.bootstrap import holm
-from fdarx_core.evaluation.figures import COMPARED, CellKey, compare_retrievers, comparisons, figures
+from fdarx_core.evaluation.figures import COMPARED, CellKey, comparisons
 from fdarx_core.records import Difference, RetrievalScore, Score, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
+from tests.evaluation.whole_tables import compare_retrievers, figures
 
 ROWS = score_rows(9, seed=7, model="a")
 

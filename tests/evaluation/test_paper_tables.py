@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from fdarx_core.evaluation.figures import CellKey, figures, filled_cells, retrieval_figures
+from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.tables import ResultTable, table_1, table_2, table_8, table_text
 from fdarx_core.records import Estimate, Figure, RetrievalScore, SettingProgress, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
+from tests.evaluation.whole_tables import figures, filled_cells, retrieval_figures
 
 
 def sweep() -> list[Figure]:

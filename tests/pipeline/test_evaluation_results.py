@@ -13,12 +13,7 @@ import pytest
 
 from fdarx_core.evaluation.figures import (
     CellKey,
-    compare_retrievers,
     comparisons,
-    figures,
-    filled_cells,
-    length_edges,
-    retrieval_figures,
 )
 from fdarx_core.pipeline import evaluation_results
 from fdarx_core.pipeline.evaluation_results import write_results
@@ -26,6 +21,7 @@ from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, to_table
 from fdarx_core.storage import Location, RunDirectory, read_records, write_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows
+from tests.evaluation.whole_tables import compare_retrievers, figures, filled_cells, length_edges, retrieval_figures
 
 MODELS, SETTINGS, RETRIEVERS = ("a", "b", "c"), ("full_label", "closed_book"), ("bm25", "dense")
 LABELS = 30

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fdarx_core.evaluation.figures import CellKey, comparisons, figures, filled_cells, length_edges, retrieval_figures
+from fdarx_core.evaluation.figures import CellKey, comparisons
 from fdarx_core.evaluation.scoring import question_features, score, score_ranking
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import (
@@ -30,6 +30,7 @@ from fdarx_core.records import (
     to_table,
 )
 from fdarx_core.storage import RunDirectory, write_records
+from tests.evaluation.whole_tables import figures, filled_cells, length_edges, retrieval_figures
 
 RETRIEVERS = ("bm25", "cosine")
 ASKED = (("closed_book", ""), ("full_label", ""), ("oracle", ""), *(("retrieved", name) for name in RETRIEVERS))
