@@ -63,7 +63,7 @@ test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, 
 	$(RUN) tests.serving.browser
 	$(RUN) pytest -m "service and not nightly" $(PARALLEL) $(AGAIN)
 
-test-cluster: $(VENV)/test  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more, as test-nightly does
+test-cluster: $(VENV)/models  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more, as test-nightly does
 	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL) $(AGAIN)
 
 engine: $(VENV)/test  ## a vLLM engine on CPU, in an environment of its own under .cache (2.7 GB)
