@@ -138,7 +138,8 @@ def test_two_workers_of_a_fine_tuning_get_a_gpu_each(cluster: Autoscaled, tmp_pa
 
 
 @pytest.mark.nightly
-def test_a_machine_that_is_taken_away_costs_nothing(cluster: Autoscaled, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", [0.1, 0.5, 0.9])
+def test_a_machine_that_is_taken_away_costs_nothing(cluster: Autoscaled, tmp_path: Path, moment: float) -> None:
     labels = write_labels(tmp_path / "labels", times=2)
     models = read_models(models_file(tmp_path, "http://127.0.0.1:1/v1"))
     script = Script(identities(labels), GenerationConfig(passages=4, section_pairs=3, twins=3), models)
@@ -146,9 +147,10 @@ def test_a_machine_that_is_taken_away_costs_nothing(cluster: Autoscaled, tmp_pat
         asked = ["--models", models_file(tmp_path, server.openai_url), "--generator", NAME, "--reader", NAME]
         line = ["build", "--labels", labels, *AMOUNTS, *asked, "--judge", NAME]
         run_here(*line, "--out", tmp_path / "here")
+        due = moment * server.answered.total()
         server.answered.clear()
         job = started(cluster, *line, "--out", tmp_path / "cluster", "--cpus", 4)
-        while not server.answered:
+        while server.answered.total() < due:
             assert job.poll() is None, job.communicate()[1]
             time.sleep(0.1)
         cluster.kill_one()

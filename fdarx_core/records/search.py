@@ -1,0 +1,240 @@
+"""Records of an index and of searching in it: documents, chunks, hits, and labels grouped by drug."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from fdarx_core.records.labels import Product
+
+DAILYMED_LABEL = "https://dailymed.nlm.nih.gov/dailymed/drugInfo.cfm?setid={}"
+"""The address of the current version of a label on DailyMed, by set id."""
+
+
+@dataclass(slots=True)
+class Document:
+    """One text to index. `source` names the file, and the member within an archive.
+
+    If the text came in pieces that are chunked separately, `breaks` are the characters at which the second and later
+    pieces begin. `pages` are the characters at which the pages of a PDF begin, in order.
+    """
+
+    id: str
+    title: str
+    source: str
+    text: str
+    breaks: list[int] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LabelVersion:
+    """What SPL says of the label version that a passage is from.
+
+    `moieties` and `uniis` are the active moieties of its drug and their UNIIs, aligned. The other fields are those of
+    `Label`; `document_type` is a LOINC code.
+    """
+
+    version: int = 0
+    effective_date: str = ""
+    document_type: str = ""
+    labeler: str = ""
+    moieties: list[str] = field(default_factory=list)
+    uniis: list[str] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
+    marketing_categories: list[str] = field(default_factory=list)
+    document_type_name: str = ""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """A piece of a document in an index.
+
+    `id` is a hash of document, position and text; `position` counts from 0 within the document; `start` is the
+    character of the document at which the text begins. A passage of a label has its section path in `section`, the set
+    id of the label in `set_id` and `document_id`, the name of the drug in `drug` and `title`, and the `start` -1. A
+    chunk of another document has "" in `section`, `set_id` and `drug`. `section_code` is the LOINC code of the section
+    (`Passage.core_code`), `section_number` its printed number. `table_header` has the caption and headings of the table
+    within which the chunk begins (`Passage.table_header`). `label` is the label's version, None for another document;
+    an index stores it with the first chunk of a label, and gives it with each. A chunk of a PDF begins on the page
+    `page`, counted from 1, and the next pages begin at the characters `page_breaks` of its text; `page` is 0 without
+    pages.
+    """
+
+    id: str
+    document_id: str
+    title: str
+    source: str
+    section: str
+    text: str
+    position: int
+    start: int = -1
+    set_id: str = ""
+    drug: str = ""
+    section_code: str = ""
+    label: LabelVersion | None = None
+    page: int = 0
+    page_breaks: list[int] = field(default_factory=list)
+    section_number: str = ""
+    table_header: str = ""
+
+    def page_at(self, character: int) -> int:
+        """Return the page of a character of the text, counted from 1; 0 for a document without pages."""
+        return self.page and self.page + bisect_right(self.page_breaks, character)
+
+
+@dataclass(slots=True)
+class OtherLabel:
+    """Another label of the same drug. `text` is its sentence, where a sentence is compared."""
+
+    set_id: str
+    drug: str
+    effective_date: str
+    text: str = ""
+
+
+@dataclass(slots=True)
+class NumberDifference:
+    """A sentence of a passage that other labels of the drug have with other numbers, newest label first."""
+
+    sentence: str
+    others: list[OtherLabel]
+
+
+@dataclass(slots=True)
+class AbsentDrug:
+    """A medicine that a text names and that no label of an index is of.
+
+    `name` is as the text has it, `medicine` the name of its substance; `nearest` are names of drugs in the index that
+    are spelt alike. `mentions` labels have the name in their texts; `mentioned_by` are a few of them. `alone` says that
+    the text names no drug that a label is of.
+    """
+
+    name: str
+    medicine: str
+    nearest: list[str] = field(default_factory=list)
+    mentions: int = 0
+    mentioned_by: list[OtherLabel] = field(default_factory=list)
+    alone: bool = True
+
+
+@dataclass(slots=True)
+class SearchHit:
+    """A chunk that was found for a question.
+
+    `score` is that of the retriever, raised where the question asks for the chunk's section; `search` is the number of
+    the query that found it; `rerank` is the score of the post-processing, None if there was none. Other labels of the
+    drug may have nearly the same passage: `copies` is their number, `copied_by` has a few of them, and `differences`
+    the sentences in which their numbers are not those of this chunk. `named` is the name that the query has for the
+    drug, "" where it names none.
+    """
+
+    chunk: Chunk
+    score: float
+    search: int = 0
+    rerank: float | None = None
+    named: str = ""
+    copies: int = 0
+    copied_by: list[OtherLabel] = field(default_factory=list)
+    differences: list[NumberDifference] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return self.chunk.text
+
+    @property
+    def title(self) -> str:
+        return self.chunk.title
+
+    @property
+    def section(self) -> str:
+        return self.chunk.section
+
+    @property
+    def set_id(self) -> str:
+        """The set id of the label, "" for another document."""
+        return self.chunk.set_id
+
+    @property
+    def drug(self) -> str:
+        """The drug of the label, "" for another document."""
+        return self.chunk.drug
+
+    @property
+    def document_id(self) -> str:
+        return self.chunk.document_id
+
+    @property
+    def section_code(self) -> str:
+        """The LOINC code of the label's section, "" for another document."""
+        return self.chunk.section_code
+
+    @property
+    def section_number(self) -> str:
+        """The printed number of the label's section ("5.2"), "" for another document and where none is printed."""
+        return self.chunk.section_number
+
+    @property
+    def table_header(self) -> str:
+        """The caption and headings of the table within which the hit begins, one a line; "" elsewhere."""
+        return self.chunk.table_header
+
+    @property
+    def label(self) -> LabelVersion:
+        """What SPL says of the label's version; empty for another document."""
+        return self.chunk.label or LabelVersion()
+
+    @property
+    def moieties(self) -> list[str]:
+        """The active moieties of the label's drug, none for another document."""
+        return self.label.moieties
+
+    @property
+    def effective_date(self) -> str:
+        """The date of the label's version in ISO 8601, "" for another document."""
+        return self.label.effective_date
+
+    @property
+    def version(self) -> int:
+        """The number of the label's version, 0 for another document."""
+        return self.label.version
+
+    @property
+    def url(self) -> str:
+        """The address of the label on DailyMed, "" for another document."""
+        return DAILYMED_LABEL.format(self.set_id) if self.set_id else ""
+
+
+@dataclass(slots=True)
+class LabelGroup:
+    """The labels of one drug that say what a question asks of several labels.
+
+    `names` are names of their products, that of the first hit's label first, `moieties` the active moieties of the
+    drug. `labels` is the number of these labels, `newest` the latest of their effective dates. `hits` are the passages
+    that say it, and `statements` the statement of each hit. `score` is higher the more of the question they say.
+    """
+
+    names: list[str]
+    moieties: list[str]
+    labels: int
+    newest: str
+    hits: list[SearchHit]
+    statements: list[str]
+    score: float = 1.0
+
+
+@dataclass(slots=True)
+class LabelGroups:
+    """The drugs that answer a question for several labels, best first.
+
+    `drugs` and `labels` count all drugs and labels that match, also those beyond `groups`. `complete` says that the
+    first one says all that is asked. `unknown` are words of the question that no label says. `no_class` is a class of
+    which the question asks for drugs, where no label says that of its drug; it was then left out.
+    """
+
+    groups: list[LabelGroup]
+    drugs: int
+    labels: int
+    complete: bool = True
+    unknown: list[str] = field(default_factory=list)
+    no_class: str = ""
