@@ -3,7 +3,8 @@
     python -m benchmarks.retrieval [--run RUN]
 
 Each fourth real label of $FDARX_DATA is asked 24 of the questions in marked/label_evidence.jsonl, which people wrote on
-labels; FDARxBench has 17,000 questions on 700 labels. With --run, the labels of a build are asked their own questions.
+labels; FDARxBench has 17,000 questions on 700 labels. With --run, the labels of a build are asked their own questions:
+where they are few, the fixed time of a call for a label counts for more, and the ratios are lower.
 
 Both libraries get the same texts and words, make one index per label, and keep the ten best passages of every
 question. rank-bm25 scores all passages, which are then sorted stably, so that among equal scores the lowest position is
