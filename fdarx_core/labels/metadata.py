@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 
-from fdarx_core.labels.xml import CODE, TITLE, BadDocument, Element, clean, raw_text
+from fdarx_core.labels.xml import CODE, TITLE, BadDocument, Element, children, clean, raw_text
 from fdarx_core.records import Product
 
 SUBJECT = "subject"
@@ -18,8 +18,14 @@ _PRODUCTS = frozenset(  # the Medicine names are those of the schema before 2006
 )
 _SUBSTANCES = frozenset(("ingredientSubstance", "activeIngredientSubstance"))
 _MOIETY, _GENERIC, _INGREDIENT = "activeMoiety", "genericMedicine", "ingredient"
-_MOIETIES, _GENERIC_NAMES = f"{_MOIETY}/{_MOIETY}", f"*/{_GENERIC}/name"
-_NAME_FIELDS = {**dict.fromkeys(_PRODUCTS, "brands"), _GENERIC: "generics", _MOIETY: "moieties"}
+_PACKAGES = ("containerPackagedProduct", "containerPackagedMedicine")
+_GENERIC_NAMES = f"*/{_GENERIC}/name"
+_NAME_FIELDS = {
+    **dict.fromkeys(_PRODUCTS, "brands"),
+    _GENERIC: "generics",
+    **dict.fromkeys(_SUBSTANCES, "substances"),
+    _MOIETY: "moieties",
+}
 _NDC_SYSTEM, _UNII_SYSTEM = "2.16.840.1.113883.6.69", "2.16.840.1.113883.4.9"
 
 
@@ -106,7 +112,7 @@ def read_products(subjects: Iterable[Element]) -> Products:
     products: list[Product] = []
     for subject in subjects:
         products += [_product(one) for one in subject.iter(*_PRODUCTS) if not _PRODUCTS.intersection(_tags(one))]
-        for element in subject.iter(_NAME, CODE, _FORM, _ROUTE, _APPROVAL):
+        for element in subject.iter(*_NAME_FIELDS, *_PACKAGES, _FORM, _ROUTE, _APPROVAL):
             for name, value in _values(element):
                 if value and (text := clean(value)):
                     found[name][text] = None
@@ -122,8 +128,10 @@ def _product(element: Element) -> Product:
     product = Product(names=list(dict.fromkeys(filter(None, (clean(raw_text(one)) for one in names)))))
     rows: dict[tuple[str, str, str, str], None] = {}
     for substance in filter(_is_active, element.iter(*_SUBSTANCES)):
-        moieties = [_name_and_unii(moiety) for moiety in substance.iterfind(_MOIETIES)]
-        rows |= {(*_name_and_unii(substance), *moiety): None for moiety in moieties or [("", "")]}
+        own = _name_and_unii(substance)
+        outer = substance.iterchildren(_MOIETY)
+        moieties = [_name_and_unii(moiety) for one in outer for moiety in one.iterchildren(_MOIETY)]
+        rows |= {(*own, *moiety): None for moiety in moieties or [("", "")]}
     for name, unii, moiety_name, moiety_unii in rows:
         product.substances.append(name)
         product.substance_uniis.append(unii)
@@ -134,30 +142,32 @@ def _product(element: Element) -> Product:
 
 def _name_and_unii(element: Element) -> tuple[str, str]:
     """Return the name and the UNII of a substance or moiety, "" where the file does not give them."""
-    name, code = element.find(_NAME), element.find(CODE)
+    own = {child.tag: child for child in reversed(children(element))}
+    name, code = own.get(_NAME), own.get(CODE)
     unii = "" if code is None or code.get("codeSystem") != _UNII_SYSTEM else code.get("code") or ""
     return "" if name is None else clean(raw_text(name)), clean(unii)
 
 
 def _values(element: Element) -> list[tuple[str, str | None]]:
     """Return what an element says about a product: names of fields of `Products` with their values."""
-    tag, parent = element.tag, element.getparent()
+    tag = element.tag
     if tag in (_FORM, _ROUTE):
         return [("forms" if tag == _FORM else "routes", element.get("displayName"))]
     if tag == _APPROVAL:
         code, identifier = element.find(CODE), element.find(_ID)
         category = None if code is None else code.get("displayName")
         return [("categories", category), ("applications", None if identifier is None else identifier.get("extension"))]
-    if parent is None:
+    is_substance = tag in _SUBSTANCES
+    if is_substance and not _is_active(element):
         return []
-    active = parent.tag in _SUBSTANCES and _is_active(parent)
-    if tag == CODE:
-        system = element.get("codeSystem")
-        if system == _NDC_SYSTEM and parent.tag.endswith(("Product", "Medicine")):
-            return [("ndcs", element.get("code"))]
-        return [("uniis", element.get("code"))] if system == _UNII_SYSTEM and (parent.tag == _MOIETY or active) else []
-    name = "substances" if active else _NAME_FIELDS.get(parent.tag, "")
-    return [(name, raw_text(element))] if name else []
+    system, field_of_code = (_UNII_SYSTEM, "uniis") if is_substance or tag == _MOIETY else (_NDC_SYSTEM, "ndcs")
+    values: list[tuple[str, str | None]] = []
+    for child in children(element):
+        if child.tag == CODE and child.get("codeSystem") == system:
+            values.append((field_of_code, child.get("code")))
+        elif child.tag == _NAME and tag in _NAME_FIELDS:
+            values.append((_NAME_FIELDS[tag], raw_text(child)))
+    return values
 
 
 def _is_active(substance: Element) -> bool:

@@ -130,6 +130,11 @@ def test_a_passage_is_most_like_itself(texts: list[str], query: str) -> None:
     assert all(0 <= score <= 1 + 1e-9 for score in scores)
 
 
+def test_punctuation_changes_no_cosine() -> None:
+    tfidf = TfidfIndex(InvertedIndex(["renal dose.", "liver.", "the dose is 5 mg."]))
+    assert np.array_equal(tfidf.scores(["renal dose"]), tfidf.scores(["(Renal) dose?"]))
+
+
 def test_nothing_to_search() -> None:
     tfidf, dose = get_retriever("tfidf"), Queries(["dose"])
     assert tfidf.rank(dose, Collection([]), 3) == [[]]
