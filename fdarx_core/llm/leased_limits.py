@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid4
@@ -157,13 +156,15 @@ class LeasedLimiter(RequestLimiter):
         self._starts = None if lease.requests is None else (self._starts or 0.0) + max(0.0, lease.requests)
         self._tokens_left = None if lease.tokens is None else (self._tokens_left or 0.0) + max(0.0, lease.tokens)
         if lease.pause_s:
-            self._paused_until = max(self._paused_until, time.monotonic() + lease.pause_s)
+            self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + lease.pause_s)
         self._held += lease.slots
         for _ in range(lease.slots):
             super()._hand_over()
         self._surplus = max(0, self._held - lease.target)
         unused = min(self._surplus, self._free)
         self._free, self._held, self._surplus = self._free - unused, self._held - unused, self._surplus - unused
+        if unused:
+            self._leases.want()
         if self._granted is not None and not self._granted.done():
             self._granted.set_result(None)
 
@@ -188,10 +189,13 @@ class LeasedLimiter(RequestLimiter):
         await super()._slot(queue)
 
     def _hand_over(self) -> None:
-        if self._surplus:
-            self._surplus, self._held = self._surplus - 1, self._held - 1
-        else:
+        if not self._surplus:
             super()._hand_over()
+            if not self._free:
+                return
+        else:
+            self._surplus, self._held = self._surplus - 1, self._held - 1
+        self._leases.want()  # which tells the pool, for the others
 
     async def _wait_for_rates(self, tokens: int) -> None:
         self._to_start, self._waiting_tokens = self._to_start + 1, self._waiting_tokens + tokens

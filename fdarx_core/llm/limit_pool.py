@@ -14,7 +14,7 @@ from fdarx_core.llm.asker import cost_reached, requests_reached
 from fdarx_core.llm.limits import ALL_REFUSED, AdaptiveRateLimiter, EndpointLimits
 
 _CATCH_UP_S = 0.5
-"""Seconds of a rate that the pool saves up while reports are late; of a minute's limit that is less than a hundredth."""
+"""Seconds of a rate that the pool saves up while reports are late: less than a hundredth of a limit per minute."""
 _EXPIRES_S = 10.0
 """Seconds without a report after which the leases of a worker are free again."""
 
@@ -160,7 +160,7 @@ class LimitPool:
         return self._max_requests - self._sent - sum(one.admitted for one in self._workers.values())
 
     def _affordable(self) -> float:
-        """Return how many more requests the limit of cost admits, if each costs the mean; what is in flight included."""
+        """Return how many more requests the limit of cost admits, if each costs the mean, like those in flight."""
         if self._max_cost is None:
             return math.inf
         reports = self._reports()
