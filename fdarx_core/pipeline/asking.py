@@ -166,7 +166,7 @@ def agreement(one: str, other: str) -> int:
 State = TypeVar("State")
 
 _REPORT_EVERY_S = 0.5
-_COLLECTOR_THRESHOLDS = (100_000, 20, 50)
+_COLLECTOR_THRESHOLDS = (500_000, 20, 50)
 _GRACE_S = 20.0
 """Seconds that requests in flight have to finish once asking stops."""
 
