@@ -94,7 +94,7 @@ def rate(requests: int, workers: int) -> float:
         assert not any(result.ended for result in RayExecutor(Demand(asking_workers=workers)).run(work))
         seen = [json.loads(urllib.request.urlopen(f"{url}/seen").read()) for url in (one, other)]
     assert sum(one["answered"] for one in seen) == len(labels) * A_LABEL
-    return requests / max(one["window_s"] for one in seen)
+    return requests / max(float(one["window_s"]) for one in seen)
 
 
 def main(
