@@ -232,7 +232,7 @@ def collect_garbage_rarely() -> None:
     """Let Python's garbage collector run rarely in this process, which must do nothing else than ask.
 
     Thousands of requests wait at once, each in dozens of objects. By default the collector visits all of them so often
-    that this took a third to a half of the CPU time. Asking leaves next to no garbage that needs the collector.
+    that this took about a quarter of the CPU time. Asking leaves next to no garbage that needs the collector.
     """
     gc.freeze()
     gc.set_threshold(*_COLLECTOR_THRESHOLDS)
