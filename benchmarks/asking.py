@@ -4,16 +4,19 @@
 
 A server in its own process (tests/llm/loopback_server.py) answers after a fixed latency. The ideal is the time of 128
 slots that are always in use. Three measurements: the window from first request to last reply over the ideal, at 500 ms;
-the most requests a second without latency; and the window when a tenth of the requests gets 429 and must wait a second.
-The whole path renders prompts, computes keys, applies limits, parses replies and stores them; the others send
-prepared bytes or messages. Exits 1 where the whole path takes more than 1.05 times the ideal window, loses a row to
-429s, or then takes more than 1.3 times the window without them plus a second.
+the requests a second that one core can send, by the CPU time of the client's process alone, without latency; and the
+window when a tenth of the requests gets 429 and must wait a second. The whole path renders prompts, computes keys,
+applies limits, counts costs, parses replies and stores them, with spans switched off and the garbage collector set as
+in the process of a run that asks; the others send prepared bytes or messages. Exits 1 where the whole path takes more
+than 1.05 times the ideal window, sends fewer than 3,000 requests a second of CPU time, loses a row to 429s, or then
+takes more than 1.3 times the window without them plus a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import statistics
 import tempfile
 import urllib.request
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
@@ -27,11 +30,13 @@ import orjson
 
 from benchmarks import cpu_timed, run, server_process
 from fdarx_core.generation.tasks import GENERATE_FACTUAL
-from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig, ResponseStore
+from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig, Prices, ResponseStore
+from fdarx_core.pipeline.asking import collect_garbage_rarely
 from fdarx_core.records import Request
 from fdarx_core.storage import Location
 
 IN_FLIGHT = 128
+LEAST_OF_A_CORE = 3000
 LABEL, OPEN_LABELS = 8, 4 * 128
 """Requests of a label, and labels in progress: requests that must wait do not leave slots unused."""
 
@@ -87,7 +92,10 @@ def request(number: int, sampling: Any) -> Request:
 async def whole_path(url: str, requests: int) -> int:
     """Send the requests with FDARx: rendering, keys, limits and store, label by label as in a build."""
     limits = {"max_in_flight": IN_FLIGHT, "requests_per_minute": 1e7, "tokens_per_minute": 1e11}
-    endpoint = HttpEndpoint(ModelConfig(name="server", model="any", base_url=url, **limits))
+    prices = Prices(input=1.0, cached_input=0.1, output=4.0)
+    endpoint = HttpEndpoint(
+        ModelConfig(name="server", model="any", base_url=url, prices=prices, first_alone=False, **limits)
+    )
     labels = iter(range(0, requests, LABEL))
     answered = 0
 
@@ -95,11 +103,12 @@ async def whole_path(url: str, requests: int) -> int:
         nonlocal answered
         for first in labels:
             asked = [request(number, endpoint.sampling) for number in range(first, min(first + LABEL, requests))]
-            responses = await asker.ask(asked)
-            answered += sum(not response.reason for response in responses)
+            for response in await asker.ask(asked):
+                GENERATE_FACTUAL.parse(response)
+                answered += 1
 
     with tempfile.TemporaryDirectory() as folder:
-        asker = Asker({"server": endpoint}, ResponseStore(Location(folder)))
+        asker = Asker({"server": endpoint}, ResponseStore(Location(folder)), max_cost=1e6)
         await asyncio.gather(*(ask_labels(asker) for _ in range(OPEN_LABELS)))
         await asker.close()
         kept = len(ResponseStore(Location(folder)).index())
@@ -169,11 +178,14 @@ def window(waves: int) -> bool:
     return own_s / ideal <= 1.05 and answered == requests
 
 
-def throughput(requests: int = 5000) -> None:
-    """Print the most requests a second of one core."""
-    print(f"{requests:,} requests, {IN_FLIGHT} in flight, no latency")
-    (*_, own_cpu), (*_, raw_cpu), *_ = measure_clients(requests, 0.0)
+def throughput(requests: int = 5000, rounds: int = 3) -> bool:
+    """Return whether one core can send 3,000 requests a second, by the median of rounds that take turns."""
+    print(f"{requests:,} requests, {IN_FLIGHT} in flight, no latency, CPU time of the client alone")
+    measured = [measure_clients(requests, 0.0) for _ in range(rounds)]
+    own_cpu, raw_cpu = (statistics.median(clients[which][2] for clients in measured) for which in (0, 1))
+    print(f"requests a second of one core: {requests / own_cpu:,.0f} (at least {LEAST_OF_A_CORE:,})")
     print(f"ratio whole path / raw aiohttp, CPU: {own_cpu / raw_cpu:.2f}")
+    return requests / own_cpu >= LEAST_OF_A_CORE
 
 
 def refused(requests: int = 2000) -> bool:
@@ -190,9 +202,8 @@ def refused(requests: int = 2000) -> bool:
 
 def main(*, waves: int = 60) -> int:
     """Print the ratios."""
-    kept = [window(waves)]
-    throughput()
-    kept.append(refused())
+    collect_garbage_rarely()
+    kept = [window(waves), throughput(), refused()]
     return int(not all(kept))
 
 

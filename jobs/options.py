@@ -22,7 +22,7 @@ BASELINE = "baseline"
 PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
 """Options of every job that change what it prints, and nothing else."""
 
-_COMPUTING = {"cpus", "gpus", "gpus_per_actor", "executor"}
+_COMPUTING = {"cpus", "gpus", "gpus_per_actor", "executor", "asking_workers"}
 HOW = {"out", "models", "reuse", "max_requests", "max_cost", "plan", "track", "batch", *_COMPUTING}
 """Options of a job that asks models that change none of its results."""
 
@@ -109,6 +109,13 @@ class AskingConfig(RunningConfig):
     """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
     plan: Annotated[bool, Parameter(group=_ASKING)] = False
     """send no requests; only print requests, tokens and cost per task and model"""
+    asking_workers: Annotated[int | None, Parameter(group=_RUNNING)] = Field(None, ge=1, le=64)
+    """processes that send the requests on Ray; they share all limits; one sends about 3,000 requests a second (one for
+    each 2,000 requests a second that the limits in --models allow)"""
+
+    @property
+    def demand(self) -> Demand:
+        return replace(super().demand, asking_workers=self.asking_workers)
 
     def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
         """Raise ModelsError if a limit of cost is set and a model that is asked has no prices."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from fdarx_core.llm.attempts import AsyncEndpoint, Counters
 from fdarx_core.llm.baseline import Baseline
@@ -12,9 +14,22 @@ from fdarx_core.llm.response_store import ResponseStore
 from fdarx_core.llm.response_writer import ResponseWriter
 from fdarx_core.records import Request, Response
 
+if TYPE_CHECKING:
+    from fdarx_core.llm.leased_limits import LimitLeases
+
 
 class BudgetReached(AskingStopped):
     """The run has sent as many requests, or spent as much, as it may."""
+
+
+def requests_reached(sent: int) -> str:
+    """Return why a run that has sent so many requests sends no more."""
+    return f"{sent} requests were sent, the limit of the run; raise it to go on"
+
+
+def cost_reached(cost: float) -> str:
+    """Return why a run that has spent so many US dollars sends no more."""
+    return f"{cost:.2f} US dollars are spent, requests in flight take the rest of the limit; raise it to go on"
 
 
 class Asker:
@@ -31,6 +46,7 @@ class Asker:
         watch: called with the counters whenever responses are flushed, and by `report`.
         sent: requests that were sent before and count towards `max_requests`.
         spent: US dollars that were spent before and count towards `max_cost`.
+        leases: limits that other processes share; they take the place of `max_requests` and `max_cost`.
     """
 
     def __init__(
@@ -45,7 +61,9 @@ class Asker:
         watch: Callable[[Mapping[str, Counters]], None] = lambda counters: None,
         sent: int = 0,
         spent: float = 0.0,
+        leases: LimitLeases | None = None,
     ) -> None:
+        self._leases = leases
         self.sent, self._spent = sent, spent
         self._endpoints = dict(endpoints)
         self._servers = [one for one in self._endpoints.values() if not isinstance(one, Baseline)]
@@ -85,6 +103,8 @@ class Asker:
             if request.endpoint not in self._endpoints:
                 known = ", ".join(self._endpoints)
                 raise ValueError(f"request {request.key} is for endpoint {request.endpoint}; there are {known}")
+        if self._leases:
+            self._leases.start()
         if self._writer:
             await self._writer.open()
         try:
@@ -111,6 +131,8 @@ class Asker:
         try:
             await self.stop()
         finally:
+            if self._leases:
+                await self._leases.close()
             for server in self._servers:
                 await server.close()
             if self._writer:
@@ -138,7 +160,7 @@ class Asker:
         if request.key not in self._in_flight:
             task = asyncio.create_task(self._answer(request))
             self._in_flight[request.key] = task
-            task.add_done_callback(lambda done: self._forget(request.key, done))
+            task.add_done_callback(partial(self._forget, request.key))
         return self._in_flight[request.key]
 
     def _forget(self, key: str, task: asyncio.Task[Response]) -> None:
@@ -159,17 +181,16 @@ class Asker:
     def _admit(self) -> None:
         """Raise BudgetReached where no more requests may be sent."""
         if self._max_requests is not None and self.sent >= self._max_requests:
-            raise BudgetReached(f"{self.sent} requests were sent, the limit of the run; raise it to go on")
+            raise BudgetReached(requests_reached(self.sent))
         if self._max_cost is not None:
             committed = self._spent + sum(
                 one.cost + max(one.cost * one.in_flight / max(1, one.done), one.reserved)
                 for one in self.counters.values()
             )
             if committed > self._max_cost:
-                raise BudgetReached(
-                    f"{self.cost:.2f} US dollars are spent, requests in flight take the rest of the limit; "
-                    "raise it to go on"
-                )
+                raise BudgetReached(cost_reached(self.cost))
+        if self._leases and (refused := self._leases.admit()):
+            raise BudgetReached(refused)
         self.sent += 1
 
     async def _end(self, error: AskingStopped) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
+from types import TracebackType
 
 from fdarx_core.llm.failures import EndpointStopped, Failure
 from fdarx_core.llm.limits import RequestLimiter
@@ -121,40 +121,20 @@ class AsyncEndpoint(ABC):
     def explain(self, failure: Failure) -> str:
         """Return one line: which server, what is wrong with it, and what the user can do."""
 
-    @contextmanager
-    def counted(self) -> Iterator[None]:
+    def counted(self) -> CountedRequest:
         """Count a request as asked, and as abandoned where an error or a cancellation leaves the block."""
-        self.counters.asked += 1
-        try:
-            yield
-        except BaseException:
-            self.counters.abandoned += 1
-            raise
+        return CountedRequest(self.counters)
 
     async def acquire(self, tokens: int, *, retry: bool) -> float:
         """Wait for a slot and for the rates; return the loop's time when both were there."""
         return await self.limits.acquire(tokens, retry)
 
-    @asynccontextmanager
-    async def slot(self, pending: PendingRequest, tokens: int = 0, waited: bool = False) -> AsyncIterator[None]:
+    def slot(self, pending: PendingRequest, tokens: int = 0, waited: bool = False) -> AttemptSlot:
         """Hold a slot for one attempt. Raises EndpointStopped for a fatal failure in the block.
 
         A request that has `waited` already, or that is retried, gets its slot before new requests.
         """
-        acquired_at = await self.acquire(tokens, retry=waited or pending.sent > 0)
-        self.counters.in_flight += 1
-        try:
-            yield
-        except Failure as failure:
-            if failure.fatal:  # stops the endpoint before another request gets the slot
-                raise self.stopped(failure) from None
-            if failure.throttled:
-                self.limits.refused(acquired_at, failure.retry_after)
-            raise
-        finally:
-            self.counters.in_flight -= 1
-            self.limits.release()
-        self.limits.accepted()
+        return AttemptSlot(self, tokens, retry=waited or pending.sent > 0)
 
     async def wait_after(self, pending: PendingRequest, failure: Failure) -> None:
         """Return when the next attempt is due. Raises the failure if there is none, or EndpointStopped."""
@@ -172,3 +152,53 @@ class AsyncEndpoint(ABC):
         error = EndpointStopped(self.explain(failure))
         self.limits.stop(error)
         return error
+
+
+# Thousands of requests wait at once. Classes hold them in a third of the objects that generators would need, which the
+# garbage collector visits again and again.
+
+
+class CountedRequest:
+    """Counts the request of the block; see `AsyncEndpoint.counted`."""
+
+    __slots__ = ("_counters",)
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+
+    def __enter__(self) -> None:
+        self._counters.asked += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._counters.abandoned += kind is not None
+
+
+class AttemptSlot:
+    """Holds a slot of an endpoint for the block; see `AsyncEndpoint.slot`."""
+
+    __slots__ = ("_acquired_at", "_endpoint", "_retry", "_tokens")
+
+    def __init__(self, endpoint: AsyncEndpoint, tokens: int, *, retry: bool) -> None:
+        self._endpoint, self._tokens, self._retry = endpoint, tokens, retry
+        self._acquired_at = 0.0
+
+    async def __aenter__(self) -> None:
+        self._acquired_at = await self._endpoint.acquire(self._tokens, retry=self._retry)
+        self._endpoint.counters.in_flight += 1
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        endpoint, limits = self._endpoint, self._endpoint.limits
+        try:
+            if isinstance(error, Failure) and error.fatal:  # stops the endpoint before another request gets the slot
+                raise endpoint.stopped(error) from None
+            if isinstance(error, Failure) and error.throttled:
+                limits.refused(self._acquired_at, error.retry_after)
+        finally:
+            endpoint.counters.in_flight -= 1
+            limits.release()
+        if error is None:
+            limits.accepted()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ PREFIX_CACHED_S = 240.0
 
 _CATCH_UP_S = 0.05
 """Seconds for which requests may catch up after a late timer."""
-_ALL_REFUSED = 16
+ALL_REFUSED = 16
 """Refusals in a row after which all requests wait for as long as the server asks."""
 _EPOCH_S, _EPOCH_REQUESTS = 1.0, 3
 _FLOODED_S, _FLOOD_REFUSALS = 0.1, 32
@@ -30,7 +31,18 @@ _FIRST_GROWTH, _MAX_GROWTH = 1.1, 2.0
 _STEEPEST_CUT = 0.25
 _MIN_RATE = 0.2
 
+_AT_ONCE: AbstractAsyncContextManager[bool] = nullcontext(False)
+
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointLimits:
+    """The limits of an endpoint, as in `ModelConfig`."""
+
+    max_in_flight: int
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
 
 
 class RequestLimiter:
@@ -41,6 +53,7 @@ class RequestLimiter:
     """
 
     def __init__(self, max_in_flight: int, per_minute: float | None, tokens_per_minute: float | None) -> None:
+        self.given = EndpointLimits(max_in_flight, per_minute, tokens_per_minute)
         self.in_flight = 0
         self._free = max_in_flight
         self._retrying: deque[asyncio.Future[None]] = deque()
@@ -99,7 +112,7 @@ class RequestLimiter:
         now = asyncio.get_running_loop().time()
         self._adaptive.refused(now, acquired_at)
         self._refused_in_a_row += 1
-        if retry_after and self._refused_in_a_row >= _ALL_REFUSED:
+        if retry_after and self._refused_in_a_row >= ALL_REFUSED:
             self._paused_until = max(self._paused_until, now + retry_after)
 
     def stop(self, error: AskingStopped) -> None:
@@ -270,12 +283,14 @@ class PrefixWarmup:
         self._cached_until: dict[bytes, float] = {}  # by digests of prefixes, the last used one last
         self._locks: dict[bytes, asyncio.Lock] = {}  # of prefixes that no request has been answered for
 
-    @asynccontextmanager
-    async def turn(self, request: Request) -> AsyncIterator[bool]:
+    def turn(self, request: Request) -> AbstractAsyncContextManager[bool]:
         """Wait for the request's turn; the value is whether it waited. Without an error the prefix is then cached."""
         if not self._enabled or count_messages(request.messages[:-1], estimate_tokens) < MIN_PREFIX_TOKENS:
-            yield False
-            return
+            return _AT_ONCE
+        return self._turn(request)
+
+    @asynccontextmanager
+    async def _turn(self, request: Request) -> AsyncIterator[bool]:
         digest, waited = _digest(request), False
         async with AsyncExitStack() as alone:
             if not self._is_cached(digest):

@@ -196,7 +196,8 @@ class ModelConfig(BaseModel):
     """Requests at the server at once. More is faster until the server queues or answers 429; a vLLM replica takes some
     hundreds."""
     requests_per_minute: float | None = Field(None, gt=0)
-    """The requests are evenly spaced. None: as fast as the server takes them, slower while it answers 429."""
+    """The requests are evenly spaced; several asking workers space slices of a twentieth of a second. None: as fast as
+    the server takes them, slower while it answers 429."""
     tokens_per_minute: float | None = Field(None, gt=0)
     """Prompt and completion together: estimated at first, corrected by the reply's counts."""
     prices: Prices | None = None

@@ -122,6 +122,10 @@ class ResponseStore:
         """Return whether this process has written the key and remembers it by itself. Waits for nothing."""
         return key in self._own
 
+    def has_only_written(self) -> bool:
+        """Return whether all keys of the store are ones that `has_written` knows. Waits for nothing."""
+        return self._index is not None and not any(source.count for source in self._index.sources)
+
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Return the stored responses by key. A segment that is no longer readable counts as missing."""
         responses: dict[str, Response] = {}

@@ -42,6 +42,9 @@ class ResponseWriter:
 
     async def held(self, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that have a response, written or still waiting, as it is when this returns."""
+        added = {key for key in keys if self._added(key)}
+        if self._store.has_only_written():  # checked last: until then, no key has moved from there into a key file
+            return added
         found = await asyncio.get_running_loop().run_in_executor(self._thread, self._store.find, keys)
         return {key for key in keys if key in found or self._added(key)}
 

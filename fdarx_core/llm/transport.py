@@ -162,26 +162,36 @@ async def read_body(stream: aiohttp.StreamReader) -> bytes:
 
     Raises Failure whitespace_loop or transient_reply_too_large, without reading the rest.
     """
-    return b"".join([chunk async for chunk in _chunks(stream, _MAX_BODY_BYTES)])
+    counted, chunks = _CountedBytes(_MAX_BODY_BYTES), list[bytes]()
+    while chunk := await stream.readany():
+        counted.add(chunk)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-async def _chunks(stream: aiohttp.StreamReader, max_bytes: int) -> AsyncGenerator[bytes, None]:
-    size = blank = 0
-    async for chunk in stream.iter_any():
-        size += len(chunk)
-        blank = 0 if chunk.strip(_BLANK) else blank + len(chunk)
-        if blank > _MAX_BLANK_BYTES:
-            raise Failure("whitespace_loop", f"gave up after {size} bytes, the last {blank} all white space")
-        if size > max_bytes:
-            raise Failure(f"{TRANSIENT}reply_too_large", f"gave up after {size} bytes")
-        yield chunk
+class _CountedBytes:
+    """Counts the bytes of a body as they arrive, and raises Failure for too many, or too many of white space."""
+
+    __slots__ = ("_blank", "_max_bytes", "_size")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes, self._size, self._blank = max_bytes, 0, 0
+
+    def add(self, chunk: bytes) -> None:
+        self._size += len(chunk)
+        self._blank = 0 if chunk.strip(_BLANK) else self._blank + len(chunk)
+        if self._blank > _MAX_BLANK_BYTES:
+            detail = f"gave up after {self._size} bytes, the last {self._blank} all white space"
+            raise Failure("whitespace_loop", detail)
+        if self._size > self._max_bytes:
+            raise Failure(f"{TRANSIENT}reply_too_large", f"gave up after {self._size} bytes")
 
 
 async def _events_of(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    decoder = EventDecoder()
-    async with aclosing(_chunks(reply.content, _MAX_STREAM_BYTES)) as chunks:
-        async for chunk in chunks:
-            for event in decoder.feed(chunk):
-                yield event
+    decoder, counted = EventDecoder(), _CountedBytes(_MAX_STREAM_BYTES)
+    while chunk := await reply.content.readany():
+        counted.add(chunk)
+        for event in decoder.feed(chunk):
+            yield event
     for event in decoder.finish():
         yield event

@@ -7,12 +7,15 @@ work; how many tokens a prefix cache would save is counted along.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from fdarx_core.llm import (
     Asker,
+    AskingStopped,
     AsyncEndpoint,
     Baseline,
     BatchEndpoint,
@@ -24,6 +27,7 @@ from fdarx_core.llm import (
 )
 from fdarx_core.llm.batch_endpoint import BatchedRequests
 from fdarx_core.llm.batch_formats import BATCH_FORMATS
+from fdarx_core.llm.leased_limits import LimitLeases
 from fdarx_core.llm.model_config import FRAME_TOKENS, TokenCounter, token_counter
 from fdarx_core.pipeline.steps import Part, ResourceStep, Stage, Step, StepContext, run_steps, run_steps_async
 from fdarx_core.records import Request, Response
@@ -162,6 +166,7 @@ def agreement(one: str, other: str) -> int:
 State = TypeVar("State")
 
 _REPORT_EVERY_S = 0.5
+_COLLECTOR_THRESHOLDS = (500_000, 20, 50)
 _GRACE_S = 20.0
 """Seconds that requests in flight have to finish once asking stops."""
 
@@ -190,8 +195,16 @@ class ClientPool:
         """Whether any server is asked at all."""
         return bool(self.models or self.others)
 
-    def open(self, responses: Location, watch: Callable[[Mapping[str, Counters]], None] = lambda _: None) -> Asker:
-        """Return an Asker for the running event loop that keeps responses under `responses`."""
+    def open(
+        self,
+        responses: Location,
+        watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
+        share: Callable[[Mapping[str, AsyncEndpoint]], LimitLeases] | None = None,
+    ) -> Asker:
+        """Return an Asker for the running event loop that keeps responses under `responses`.
+
+        `share` replaces the limits of the servers, and of the run, by those that processes share.
+        """
         records, requests = batch_records(responses), BatchedRequests()
         servers: list[AsyncEndpoint] = [
             BatchEndpoint(model, records, requests) if self.batch and takes_batches(model) else HttpEndpoint(model)
@@ -199,18 +212,30 @@ class ClientPool:
         ]
         servers += [make() for make in self.others]
         endpoints: dict[str, AsyncEndpoint | Baseline] = {server.name: server for server in servers}
+        leases = share({server.name: server for server in servers}) if share else None
         # The store is opened anew: a process that is restarted must know what was answered in the meantime.
         return Asker(
             endpoints | {self.rules.name: self.rules},
             ResponseStore(responses),
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
+            max_requests=None if leases else self.max_requests,
+            max_cost=None if leases else self.max_cost,
             grace_s=_GRACE_S,
             shared_fate=self.shared_fate,
             watch=watch,
             sent=self.sent,
             spent=self.spent,
+            leases=leases,
         )
+
+
+def collect_garbage_rarely() -> None:
+    """Let Python's garbage collector run rarely in this process, which must do nothing else than ask.
+
+    Thousands of requests wait at once, each in dozens of objects. By default the collector visits all of them so often
+    that this took about a quarter of the CPU time. Asking leaves next to no garbage that needs the collector.
+    """
+    gc.freeze()
+    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
 
 
 def takes_batches(model: ModelConfig) -> bool:
@@ -248,16 +273,33 @@ class AskProgress:
             batches=asker.batches,
         )
 
+    def __add__(self, other: AskProgress) -> AskProgress:
+        """Return the state of two processes that ask; asking has stopped once both have."""
+        return AskProgress(
+            self.done + other.done,
+            self.in_flight + other.in_flight,
+            self.retries + other.retries,
+            self.cost + other.cost,
+            [*self.batches, *other.batches],
+            self.stopped and other.stopped,
+        )
+
 
 Report: TypeAlias = Callable[[AskProgress], Awaitable[bool]]
 """Tells the driver of a run how far asking is; returns whether asking is to stop."""
+
+Route: TypeAlias = Callable[[Asker, Sequence[Request]], Awaitable[list[Response]]]
+"""Asks requests by an asker of this process, or by that of another process that asks the same ones."""
 
 Call: TypeAlias = Callable[..., Awaitable[Any]]
 """`call(resource, method, *arguments)` calls a method of a resource, wherever it is held."""
 
 
 class AskSession:
-    """Runs the asking segment of parts in one event loop; many parts may be in progress at once."""
+    """Runs the asking segment of parts in one event loop; many parts may be in progress at once.
+
+    `share` is as in `ClientPool.open`; `route` is for processes that share the requests of a run.
+    """
 
     def __init__(
         self,
@@ -266,21 +308,28 @@ class AskSession:
         report: Report,
         call: Call,
         watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
+        share: Callable[[Mapping[str, AsyncEndpoint]], LimitLeases] | None = None,
+        route: Route = Asker.ask,
     ) -> None:
         self._clients, self._responses, self._watch = clients, responses, watch
-        self._report, self._call = report, call
+        self._report, self._call, self._share, self._route = report, call, share, route
         self._asker: Asker | None = None
         self._reporting: asyncio.Task[None] | None = None
 
     async def run(self, steps: Sequence[Step[State]], states: Sequence[State]) -> str:
         """Take the states of a part through steps; returns why asking ended early, or "". Responses are stored then."""
-        if self._asker is None:
-            self._asker = self._clients.open(self._responses, self._watch)
-            self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
+        asker = self._opened()
         with span("ask", {"fdarx.rows": len(states)}):
-            ended = await run_steps_async(steps, states, StepContext(self._asker.ask, self._call))
-        await self._asker.flush()
+            ended = await run_steps_async(steps, states, StepContext(partial(self._route, asker), self._call))
+        await asker.flush()
         return ended
+
+    async def answer(self, requests: Sequence[Request]) -> tuple[list[Response], str]:
+        """Return the responses to requests of another process, and why asking ended early, or ""."""
+        try:
+            return await self._opened().ask(requests), ""
+        except AskingStopped as error:
+            return [], str(error)
 
     async def close(self) -> None:
         """Stop reporting, and close connections."""
@@ -288,6 +337,12 @@ class AskSession:
             self._reporting.cancel()
             await self._asker.close()
             await asyncio.wait([self._reporting])
+
+    def _opened(self) -> Asker:
+        if self._asker is None:
+            self._asker = self._clients.open(self._responses, self._watch, self._share)
+            self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
+        return self._asker
 
     async def _keep_reporting(self, asker: Asker) -> None:
         while True:

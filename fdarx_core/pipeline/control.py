@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 from uuid import uuid4
 
 import ray
 
-from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool, PlanRow, plan_part
+from fdarx_core.pipeline.ask_peers import AskPeers, worker_name
+from fdarx_core.pipeline.asking import (
+    AskProgress,
+    AskSession,
+    ClientPool,
+    PlanRow,
+    collect_garbage_rarely,
+    plan_part,
+)
 from fdarx_core.pipeline.metrics import ask_metrics
 from fdarx_core.pipeline.steps import Part, Resource, Stage, Step
+from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
 from fdarx_core.telemetry import flush, is_enabled
 
@@ -229,11 +240,11 @@ class ControlActor:
     """A Ray actor that holds the progress of workers and the driver's request to stop, so that neither side waits."""
 
     def __init__(self, progress: Any) -> None:
-        self._progress, self._stopping, self._ended_by = progress, False, ""
+        self._progress, self._stopping, self._ended_by = {0: progress}, False, ""
 
-    def report(self, progress: Any) -> bool:
-        """Record a worker's progress. Return whether the driver has asked it to stop."""
-        self._progress = progress
+    def report(self, progress: Any, worker: int = 0) -> bool:
+        """Record the progress of a worker, by its number. Return whether the driver has asked it to stop."""
+        self._progress[worker] = progress
         return self._stopping
 
     def stop(self) -> None:
@@ -245,8 +256,8 @@ class ControlActor:
         self._ended_by = self._ended_by or reason
 
     def state(self) -> tuple[Any, str]:
-        """Return the latest progress, and why the work ended early, "" if it did not."""
-        return self._progress, self._ended_by
+        """Return the latest progress, the sum over workers, and why the work ended early, "" if it did not."""
+        return reduce(operator.add, self._progress.values()), self._ended_by
 
 
 def start_control(progress: Any) -> tuple[str, Any]:
@@ -275,19 +286,37 @@ def on_driver_node() -> dict[str, str]:
 
 
 class AskWorker:
-    """The only Ray actor of a run that sends requests, so that all requests share its limits and its response store.
+    """A Ray actor that sends requests, by default the only one of a run: all share its limits and its response store.
 
-    The parts that it has in progress do not wait for each other. It owns the actors that hold resources. `control` is
-    the name of the control actor.
+    The parts that it has in progress do not wait for each other. The first worker owns the actors that hold resources.
+
+    Args:
+        clients, responses, resources: what is asked, where responses are kept, and what steps call.
+        control: the name of the control actor.
+        number: the number of the worker.
+        shared: whether there are several, which share limits and requests through the actor of `shared_name`.
     """
 
     def __init__(
-        self, clients: ClientPool, responses: Location, resources: Mapping[str, Resource], control: str
+        self,
+        clients: ClientPool,
+        responses: Location,
+        resources: Mapping[str, Resource],
+        control: str,
+        number: int = 0,
+        shared: bool = False,
     ) -> None:
+        collect_garbage_rarely()
         self._clients, self._resources, self._pools = clients, resources, dict[str, ActorPool]()
+        self._number, self._control_name = number, control
         self._control: Any = ray.get_actor(control)
         watch = ask_metrics(responses.parent.name)
-        self._session = AskSession(clients, responses, self._report, self._call, watch)
+        if not shared:
+            self._session = AskSession(clients, responses, self._report, self._call, watch)
+            return
+        peers = AskPeers(control, number)
+        first = clients if number == 0 else replace(clients, sent=0, spent=0.0)  # what was spent is counted once
+        self._session = AskSession(first, responses, self._report, self._call, watch, peers.leases, peers.ask)
 
     async def run(self, steps: Sequence[Step[Any]], states: Sequence[Any]) -> tuple[Sequence[Any], str]:
         """Return the states after these steps, and why asking ended early, or ""."""
@@ -297,6 +326,14 @@ class AskWorker:
         if ended:
             await self._control.note_end.remote(ended)
         return ([] if ended else states), ended
+
+    async def answer(self, requests: Sequence[Request]) -> tuple[list[Response], str]:
+        """Return the responses to requests of another worker, and why asking ended early, or ""."""
+        return await self._session.answer(requests)
+
+    async def call(self, resource: str, method: str, *arguments: Any) -> Any:
+        """Call a method of a resource for another worker."""
+        return await self._call(resource, method, *arguments)
 
     async def plan(self, stage: Stage[Any], part: Part) -> list[PlanRow]:
         """Return what a part would ask, without asking."""
@@ -309,10 +346,12 @@ class AskWorker:
             pool.close()
 
     async def _report(self, progress: AskProgress) -> bool:
-        stopping: bool = await self._control.report.remote(progress)
+        stopping: bool = await self._control.report.remote(progress, self._number)
         return stopping
 
     async def _call(self, resource: str, method: str, *arguments: Any) -> Any:
+        if self._number:
+            return await ray.get_actor(worker_name(self._control_name, 0)).call.remote(resource, method, *arguments)
         if resource not in self._pools:
             self._pools[resource] = ActorPool(self._resources[resource])
         return await self._pools[resource].call(method, *arguments)

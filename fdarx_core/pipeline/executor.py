@@ -36,12 +36,14 @@ class Demand:
         gpus_per_actor: The fraction of a GPU for each actor; None: a whole one, or an equal share where actors of
             several kinds share the GPUs.
         on_cluster: Whether the cluster may add machines, so that more tasks wait on it than its CPUs can run.
+        asking_workers: The processes that send requests; None: as many as the limits of the models are worth.
     """
 
     cpus: int | None = None
     gpus: int | None = None
     gpus_per_actor: float | None = None
     on_cluster: bool = False
+    asking_workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

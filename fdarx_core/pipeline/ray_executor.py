@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import ray
 
 from fdarx_core.pipeline import metrics
+from fdarx_core.pipeline.ask_peers import SharedActor, shared_name, worker_name, workers_needed
 from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow, plan_part
 from fdarx_core.pipeline.cluster import ClusterWait, cluster_has
 from fdarx_core.pipeline.control import AskWorker, map_pool, on_driver_node, start_control
@@ -34,6 +35,9 @@ _POLL_S = 1.0
 """Seconds between checks of models that are not ready."""
 
 _COUNT_EVERY_S = 1.0
+
+_CALLS_AT_ONCE = 10_000
+"""Calls of a worker that asks: those for parts are few, and those of other workers must never wait behind them."""
 
 _LEAST_BACKLOG = 64
 """Tasks that wait on a cluster, whose autoscaler then adds machines for them; with these, twice as many tasks as CPUs
@@ -59,8 +63,10 @@ class RayExecutor(Executor):
         if work.clients.asks or work.resources:
             control, self._control = start_control(AskProgress())
         # Ray Data shows an autoscaler few of the tasks, and asks it for CPUs that it takes from machines with GPUs too.
-        if self.demand.on_cluster or work.isolated or work.resources or len(work.stages) != 1:
-            yield from _Scheduler(work, control, lambda: self.backlog).run()
+        workers = self.demand.asking_workers or workers_needed(work.clients.models.values(), self.cpus)
+        several = self.demand.on_cluster or workers > 1 or len(work.stages) != 1
+        if several or work.isolated or work.resources:
+            yield from _Scheduler(work, control, lambda: self.backlog, workers).run()
         else:
             [(stage, parts)] = work.stages
             try:
@@ -75,7 +81,7 @@ class RayExecutor(Executor):
         parts = [(stage, part) for stage, listed in work.stages for part in listed]
         if work.resources:
             control, self._control = start_control(AskProgress())
-            worker = _ask_worker(work, control, sum(stage.window for stage, _ in work.stages))
+            [worker], _ = _ask_workers(work, control, 1)
             window = max(stage.window for stage, _ in work.stages)
             yield from _in_window(lambda item: worker.plan.remote(*item), parts, lambda: window)
             ray.get(worker.close.remote())
@@ -157,11 +163,16 @@ class _Queue:
         return bool(self.parts) and not self.ended
 
 
+_PartInFlight: TypeAlias = tuple[_Queue, int, int | None]
+"""The stage and the number of a part, and the number of the worker that asks for it."""
+
+
 class _Scheduler:
     """Runs stages side by side, each at its own speed: none waits for another."""
 
-    def __init__(self, work: Work, control: str, backlog: Callable[[], int]) -> None:
+    def __init__(self, work: Work, control: str, backlog: Callable[[], int], workers: int) -> None:
         self._work, self._control, self._backlog = work, control, backlog
+        self._wanted_workers = workers
         self._models = frozenset(work.clients.models)
         # Stages and the store are put once: they may bring much with them, such as answers or an index of responses.
         self._queues = [
@@ -170,27 +181,30 @@ class _Scheduler:
         ]
         self._answer = ray.put(work.answer)
         self._task_cpus = _TASK_CPUS_BESIDE_ACTORS if work.resources else 1.0
-        self._worker: Any = None
+        self._workers: list[Any] = []
+        self._parts_of: list[int] = []
+        self._shared: Any = None
 
     def run(self) -> Iterator[PartResult]:
         """Yield each part as it ends, and now and then a result without a part while models are not ready."""
         asking = [queue for queue in self._queues if queue.asking]
         if asking and self._control:
-            self._worker = _ask_worker(self._work, self._control, sum(queue.stage.window for queue in asking))
-        in_flight: dict[Any, tuple[_Queue, int]] = {}
+            self._workers, self._shared = _ask_workers(self._work, self._control, self._wanted_workers)
+            self._parts_of = [0] * len(self._workers)
+        in_flight: dict[Any, _PartInFlight] = {}
         while True:
             yield from self._tend()
             for queue in self._queues:
                 while queue.waiting and self._ready(queue.stage) and queue.in_flight < self._window(queue):
-                    part = queue.parts.popleft()
-                    in_flight[self._submit(queue, part)] = (queue, part.number)
+                    reference, started = self._submit(queue, queue.parts.popleft())
+                    in_flight[reference] = started
                     queue.in_flight += 1
             not_ready = any(queue.waiting and not self._ready(queue.stage) for queue in self._queues)
             if not (in_flight or not_ready):
                 break
             yield self._next(in_flight, _POLL_S if not_ready else None)
-        if self._worker is not None:
-            ray.get(self._worker.close.remote())
+        ray.get([worker.close.remote() for worker in self._workers[1:]])
+        ray.get([worker.close.remote() for worker in self._workers[:1]])  # which has what the others call
 
     def _tend(self) -> list[PartResult]:
         """Let the fleet start and stop models; return the stages of which a model has failed to start."""
@@ -214,15 +228,17 @@ class _Scheduler:
     def _window(self, queue: _Queue) -> int:
         return queue.stage.window if queue.asking else self._backlog()
 
-    def _next(self, in_flight: dict[Any, tuple[_Queue, int]], within_s: float | None) -> PartResult:
+    def _next(self, in_flight: dict[Any, _PartInFlight], within_s: float | None) -> PartResult:
         if not in_flight:
             time.sleep(within_s or 0)
             return PartResult("", None)
         done, _ = ray.wait(list(in_flight), num_returns=1, timeout=within_s)
         if not done:
             return PartResult("", None)
-        queue, number = in_flight.pop(done[0])
+        queue, number, worker = in_flight.pop(done[0])
         queue.in_flight -= 1
+        if worker is not None:
+            self._parts_of[worker] -= 1
         account, ended = self._outcome(queue.stage, done[0])
         queue.ended = queue.ended or ended
         return PartResult(queue.stage.name, number, account, ended)
@@ -237,13 +253,16 @@ class _Scheduler:
             return None, describe(stage, error)
         return account, ended
 
-    def _submit(self, queue: _Queue, part: Part) -> Any:
+    def _submit(self, queue: _Queue, part: Part) -> tuple[Any, _PartInFlight]:
         begin, end, make = (task.options(num_cpus=self._task_cpus) for task in (_BEGIN, _END, _MAKE))
         if not queue.asking:
-            return make.remote(queue.reference, part, self._answer)
+            return make.remote(queue.reference, part, self._answer), (queue, part.number, None)
+        worker = min(range(len(self._workers)), key=self._parts_of.__getitem__)
+        self._parts_of[worker] += 1
         states = begin.remote(queue.reference, part, self._models, self._answer)
-        asked = self._worker.run.remote(queue.asking, states)
-        return end.remote(queue.reference, part.number, asked, self._models, self._answer)
+        asked = self._workers[worker].run.remote(queue.asking, states)
+        ended = end.remote(queue.reference, part.number, asked, self._models, self._answer)
+        return ended, (queue, part.number, worker)
 
 
 def _plan(clients: ClientPool, item: tuple[Stage[Any], Part]) -> list[PlanRow]:
@@ -289,11 +308,26 @@ _MAKE: Any = ray.remote(_make)
 _APPLY: Any = ray.remote(_apply)
 
 
-def _ask_worker(work: Work, control: str, concurrency: int) -> Any:
+def _ask_workers(work: Work, control: str, count: int) -> tuple[list[Any], Any]:
+    """Start the workers that ask; return their handles, and that of what several share, which lives as long as it.
+
+    Actors have names, by which they find each other also after they were restarted.
+    """
+    clients, shared = work.clients, None
+    options = {"num_cpus": 0, "label_selector": on_driver_node()}
+    if count > 1:
+        budget = (clients.max_requests, clients.max_cost, clients.sent, clients.spent)
+        made: Any = ray.remote(SharedActor)
+        shared = made.options(name=shared_name(control), **options).remote(*budget)
+        ray.get(shared.__ray_ready__.remote())
+    options |= {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": _CALLS_AT_ONCE}
     actor: Any = ray.remote(AskWorker)
-    bounds = {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": concurrency}
-    made = actor.options(num_cpus=0, label_selector=on_driver_node(), **bounds)
-    return made.remote(work.clients, work.store.root, work.resources, control)
+    arguments = (clients, work.store.root, work.resources, control)
+    workers = [
+        actor.options(name=worker_name(control, number), **options).remote(*arguments, number, count > 1)
+        for number in range(count)
+    ]
+    return workers, shared
 
 
 def _in_window(submit: Callable[[Item], Any], items: Iterable[Item], window: Callable[[], int]) -> Iterator[Any]:

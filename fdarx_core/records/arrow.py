@@ -57,7 +57,7 @@ def to_table(rows: Iterable[Any], record: type) -> pa.Table:
     schema = arrow_schema(record)
     if hasattr(record, "to_row"):
         return _keyed_table([row.to_row() for row in kept], schema)
-    columns = [pa.array([_plain(getattr(row, name)) for row in kept], schema.field(name).type) for name in schema.names]
+    columns = [_column([getattr(row, name) for row in kept], schema.field(name).type) for name in schema.names]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -77,6 +77,10 @@ def _keyed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
     types = {field.name: field.type for field in schema if not pa.types.is_map(field.type)}
     names = dict.fromkeys((*(name for row in rows for name in row), *types))
     return pa.table({name: pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names})
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array(map(_plain, values) if pa.types.is_nested(kind) else values, kind)
 
 
 def _plain(value: Any) -> Any:
