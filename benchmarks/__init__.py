@@ -49,17 +49,6 @@ def read_documents(
     return [document[1] for document in found if not isinstance(document, Reject)]
 
 
-def built_run(folder: str | Path, *options: str) -> Path:
-    """Build questions on the real labels with these options; return the run. Raises FileNotFoundError without them."""
-    from jobs import cli
-
-    if not PRESCRIPTION_LABELS.is_file():
-        raise FileNotFoundError(f"no real labels at {PRESCRIPTION_LABELS}; set FDARX_DATA, or give a build by --run")
-    run = Path(folder) / "build"
-    cli.main(["build", "--labels", str(PRESCRIPTION_LABELS), "--out", str(run), *options])
-    return run
-
-
 def json_lines(path: Path) -> list[dict[str, Any]]:
     """Read a file of JSON lines."""
     with path.open(encoding="utf-8") as lines:

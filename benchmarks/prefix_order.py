@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 import yaml
 
-from benchmarks import built_run, json_lines, run
+from benchmarks import PRESCRIPTION_LABELS, json_lines, run
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.settings import FULL_LABEL, TokenBudget
 from fdarx_core.llm import Asker, HttpEndpoint, ModelConfig
@@ -39,6 +39,7 @@ from fdarx_core.pipeline.evaluation_steps import EvalSample, answer_questions
 from fdarx_core.pipeline.steps import Address
 from fdarx_core.records import Request
 from fdarx_core.storage.benchmark_reader import read_benchmark
+from jobs import cli
 from serving.served_model import load_served
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.engine.environment import installed
@@ -53,6 +54,15 @@ MOST_COMPUTED = {1: 0.12, 2: 0.15}
 LEAST_SPEEDUP = 4.0
 _REPLY_TOKENS = 4
 _ASK = {"sampling": {"temperature": 0.0}, "max_tokens": _REPLY_TOKENS}
+
+
+def built_run(folder: Path, *options: str) -> Path:
+    """Build questions on the real labels with these options; return the run. Raises FileNotFoundError without them."""
+    if not PRESCRIPTION_LABELS.is_file():
+        raise FileNotFoundError(f"no real labels at {PRESCRIPTION_LABELS}; set FDARX_DATA, or give a build by --run")
+    run = folder / "build"
+    cli.main(["build", "--labels", str(PRESCRIPTION_LABELS), "--out", str(run), *options])
+    return run
 
 
 def chosen(build: Path, folder: Path, labels: int, questions: int) -> Path:

@@ -24,8 +24,8 @@ from fdarx_core.labels.xml import (
     raw_text,
 )
 
-_BR, _SUP, _FOOTNOTE, _FOOTNOTE_REF = "br", "sup", "footnote", "footnoteRef"
-MARK_TAGS = (_BR, _SUP, CAPTION, _FOOTNOTE, _FOOTNOTE_REF)
+_SUP, _FOOTNOTE, _FOOTNOTE_REF = "sup", "footnote", "footnoteRef"
+MARK_TAGS = (_SUP, CAPTION, _FOOTNOTE, _FOOTNOTE_REF)
 """The elements that `rewrite_marks` takes."""
 
 Footnotes: TypeAlias = "dict[Element, list[str]]"
@@ -51,8 +51,8 @@ _HEADING_WORDS = 12
 def rewrite_marks(elements: Iterable[Element]) -> Footnotes:
     """Rewrite the marks of a document in place, so that none sticks to the text before it, and take out its footnotes.
 
-    Line breaks become `LINE_BREAK`. A superscript becomes a power ("10^9"), a unit ("m2"), a degree sign or a bracketed
-    mark ("4 weeks [1]"). A footnote leaves a numbered mark in its place.
+    A superscript becomes a power ("10^9"), a unit ("m2"), a degree sign or a bracketed mark ("4 weeks [1]"). A footnote
+    leaves a numbered mark in its place.
 
     Args:
         elements: in document order; those whose tag is not in `MARK_TAGS` are left alone.
@@ -61,9 +61,7 @@ def rewrite_marks(elements: Iterable[Element]) -> Footnotes:
     references: list[Element] = []
     for element in elements:
         tag = element.tag
-        if tag == _BR:
-            element.tail = LINE_BREAK + (element.tail or "")
-        elif tag == _SUP:
+        if tag == _SUP:
             _rewrite_superscript(element)
         elif tag == CAPTION:
             element.tail = " " + (element.tail or "")

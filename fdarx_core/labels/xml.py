@@ -16,6 +16,7 @@ NAMESPACE = "urn:hl7-org:v3"
 TEXT, TITLE, CODE, CONTENT, CAPTION = "text", "title", "code", "content", "caption"
 PARAGRAPH, LIST, ITEM, TABLE = "paragraph", "list", "item", "table"
 
+_BR = "br"
 LINE_BREAK = "\r"
 """Stands for `<br/>` in text. A parser leaves this character in text only where the file has a reference to it."""
 
@@ -41,8 +42,8 @@ class BadDocument(InputError):
 def parse_xml(data: bytes, *tags: str) -> tuple[Element, list[Element]]:
     """Return the root element of an SPL document, and its elements with one of the tags in document order.
 
-    Most `<br/>` elements are replaced by `LINE_BREAK`. Elements of SPL's namespace have their local names as tags,
-    which takes a thirtieth off the time of the parser.
+    `LINE_BREAK` replaces each `<br/>` or, where that is written otherwise, follows it. Elements of SPL's namespace have
+    their local names as tags, which takes a thirtieth off the time of the parser.
 
     No entity is resolved and no file or address is opened. libxml2's limits on depth (256) and on the growth of
     entities apply.
@@ -68,12 +69,14 @@ def parse_xml(data: bytes, *tags: str) -> tuple[Element, list[Element]]:
         raise BadDocument("doctype_refused", _NO_DOCTYPE)
     if root.tag != f"{{{NAMESPACE}}}document" and not (declared and root.tag == "document"):
         raise BadDocument("wrong_root", f"the root element is <{root.tag}>, not an SPL <document> in {NAMESPACE}")
-    found = list(root.iter(*tags, _IN_NAMESPACE))  # one walk over the document instead of two
+    found = list(root.iter(*tags, _BR, _IN_NAMESPACE))  # one walk over the document instead of two
     if any(element.tag[0] == "{" for element in found):  # declared otherwise than by the root, as the default
         for element in root.iter(_IN_NAMESPACE):
             element.tag = etree.QName(element).localname
-        found = list(root.iter(*tags)) if tags else []
-    return root, found
+        found = list(root.iter(*tags, _BR))
+    for element in (one for one in found if one.tag == _BR):
+        element.tail = LINE_BREAK + (element.tail or "")
+    return root, [one for one in found if one.tag != _BR]
 
 
 def _declares_doctype(data: bytes) -> bool:
@@ -83,7 +86,7 @@ def _declares_doctype(data: bytes) -> bool:
 
 
 def _mark_line_breaks(data: bytes) -> bytes:
-    """Replace line breaks by characters before parsing: fewer elements to build and to visit."""
+    """Replace most line breaks by characters before parsing: fewer elements to build and to visit."""
     return data.replace(b"<br/>", b"&#13;") if b'encoding="utf-8"' in data[:100].lower() else data
 
 

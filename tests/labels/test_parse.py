@@ -66,6 +66,14 @@ def test_an_empty_title_gives_way_to_the_product_name(title: str) -> None:
     assert (label.title, label.drug_name) == ("", "Inventa")
 
 
+@pytest.mark.parametrize("line_break", ["<br/>", "<br />", "<br></br>"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
+def test_a_line_break_in_a_title_parts_its_words(line_break: str, encoding: str) -> None:
+    fields = f'<setId root="a"/><title>Inventa{line_break}tablets</title>'
+    data = document(fields=fields, head=f'<?xml version="1.0" encoding="{encoding}"?>').encode(encoding)
+    assert parse_document(data)[0].title == "Inventa tablets"
+
+
 def test_without_a_product_the_title_names_the_drug() -> None:
     assert read(document())[0].drug_name == "Invented tablets"
 
