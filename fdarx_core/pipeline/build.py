@@ -34,7 +34,7 @@ from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
 from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
-from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
+from fdarx_core.records import JudgeVerdict, Label, Passage, Reject, StageCount
 from fdarx_core.report import build_report, questions_page
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
@@ -169,18 +169,16 @@ class Build(PipelineJob):
 
     def _transfer_parts(self) -> list[Part]:
         """Return the labels in parts, each with the questions of other labels that it is asked."""
-        amounts = self.spec.amounts
-        portable: list[PortableQuestion] = []
-        for found in self.executor.map(partial(portable_of_part, self.run), self.numbers):
-            portable += found
+        amounts, parts = self.spec.amounts, self.corpus.parts
+        found = self.executor.map(partial(portable_of_part, self.run), self.numbers)
+        portable = (one for listed in found for one in listed)
         offered = offered_questions(portable, self.surveys, amounts.transfers, amounts.seed)
-        parts = self.corpus.parts
         labels = [
             (part.number, {one.set_id: offered.get(one.set_id, []) for one in part.inputs}) for part in parts
         ]  # fmt: skip
-        fitting: dict[str, list[QuestionAnswer]] = {}
-        for fits in self.executor.map(partial(fitting_of_part, self.run), labels):
-            fitting |= fits
+        fitting: dict[str, list[PortableQuestion]] = {}
+        for places in self.executor.map(partial(fitting_of_part, self.run), labels):
+            fitting |= {set_id: [offered[set_id][place] for place in listed] for set_id, listed in places.items()}
         chosen = chosen_transfers(fitting, amounts.transfers, amounts.seed)
         return [Part(part.number, [(one, chosen.get(one.set_id, [])) for one in part.inputs]) for part in parts]
 
