@@ -13,7 +13,7 @@ from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
-from fdarx_core.generation.topics import TopicSurvey
+from fdarx_core.generation.topics import TopicSurvey, shared_places
 from fdarx_core.generation.transfers import PortableQuestion, chosen_transfers, expected_numbers, offered_questions
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
@@ -243,12 +243,14 @@ class Build(PipelineJob):
             return []
         parts = self.corpus.parts
         kept = self.parts.there("surveys", self.numbers) if keep else set()
-        surveys = list(self.parts.read_all("surveys", sorted(kept), TopicSurvey))
+        surveys: list[TopicSurvey] = []
+        for number in sorted(kept):
+            surveys += map(shared_places, self.parts.read("surveys", number, TopicSurvey))
         missing = [part for part in parts if part.number not in kept]
         self.progress("survey", len(surveys), len(self.corpus.labels), "")
         found_in_parts = self.executor.map(survey_labels, [part.inputs for part in missing])
         for part, found in zip(missing, found_in_parts, strict=True):
-            surveys += found
+            surveys += map(shared_places, found)
             if keep:
                 write_records(self.run.part("surveys", part.number), found, TopicSurvey)
             self.progress("survey", len(surveys), len(self.corpus.labels), "")
