@@ -9,7 +9,7 @@ asked.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from fdarx_core.generation.label_reader import LabelReader, TopicAnswer
@@ -109,3 +109,18 @@ def survey_label(label: Label, passages: Sequence[Passage]) -> TopicSurvey:
     found, numbers = find_topics(label, passages), _topic_numbers()
     answered, silent = ([numbers[topic] for topic in topics] for topics in (found.answers, found.silent))
     return TopicSurvey(label.set_id, label.drug, product_name(label), answered, silent)
+
+
+def shared_places(survey: TopicSurvey) -> TopicSurvey:
+    """Return a survey in which equal places are the same objects as in all others: a quarter of the memory.
+
+    A survey that comes from another process or from a file has integers of its own, some 600 a label.
+    """
+    places = _places()
+    answered, silent = ([places[one] for one in listed] for listed in (survey.answered, survey.silent))
+    return replace(survey, answered=answered, silent=silent)
+
+
+@cache
+def _places() -> tuple[int, ...]:
+    return tuple(range(len(all_topics())))

@@ -7,9 +7,11 @@ plausible. What a label lacks is searched for by words only; whether it answers 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.stems import stem, terms
@@ -69,23 +71,33 @@ def offered_questions(
 ) -> dict[str, list[PortableQuestion]]:
     """Return the questions of other labels that may be plausible for each label, by set id, in an order by a hash.
 
+    In memory are `_QUESTIONS_PER_DRUG` questions of each drug, and the places of those that each label is offered.
+
     Args:
         questions: the questions that labels answer.
         surveys: the labels.
         per_label: the most questions to transfer to a label; more are offered, since many will not fit.
         seed: the seed of the run.
     """
-    of_drug: dict[str, list[PortableQuestion]] = defaultdict(list)
-    for one in sorted(questions, key=lambda one: content_id(str(seed), one.question.id)):
-        if len(of_drug[one.drug]) < _QUESTIONS_PER_DRUG:
-            of_drug[one.drug].append(one)
+    of_drug = _first_of_drugs(questions, seed)
     near = _near_drugs(surveys)
     offered = {}
     for survey in surveys:
-        others = [one for drug in near[survey.drug] for one in of_drug[drug] if one.question.set_id != survey.set_id]
+        others = [
+            one for drug in near[survey.drug] for one in of_drug.get(drug, ()) if one.question.set_id != survey.set_id
+        ]
         others.sort(key=lambda one: content_id(str(seed), survey.set_id, one.question.id))
         offered[survey.set_id] = others[: _OFFERED * per_label]
     return offered
+
+
+def _first_of_drugs(questions: Iterable[PortableQuestion], seed: int) -> dict[str, list[PortableQuestion]]:
+    """Return the first questions of each drug in the order of a hash; the others are not kept while they are read."""
+    first: dict[str, list[tuple[str, PortableQuestion]]] = defaultdict(list)
+    for one in questions:
+        insort(first[one.drug], (content_id(str(seed), one.question.id), one), key=itemgetter(0))
+        del first[one.drug][_QUESTIONS_PER_DRUG:]
+    return {drug: [one for _, one in listed] for drug, listed in first.items()}
 
 
 def expected_numbers(surveys: Sequence[TopicSurvey], per_label: int) -> dict[str, int]:
@@ -170,8 +182,8 @@ def expected_transfers(label: Label, number: int) -> list[QuestionAnswer]:
 
 
 def chosen_transfers(
-    fitting: Mapping[str, Sequence[QuestionAnswer]], per_label: int, seed: int
-) -> dict[str, list[QuestionAnswer]]:
+    fitting: Mapping[str, Sequence[PortableQuestion]], per_label: int, seed: int
+) -> dict[str, list[PortableQuestion]]:
     """Return the questions to ask of each label, by set id.
 
     The labels take turns in an order by a hash; each takes the first question that was not taken before.
@@ -182,12 +194,12 @@ def chosen_transfers(
         seed: the seed of the run.
     """
     taken: Counter[str] = Counter()
-    chosen: dict[str, list[QuestionAnswer]] = {set_id: [] for set_id in fitting}
+    chosen: dict[str, list[PortableQuestion]] = {set_id: [] for set_id in fitting}
     waiting = {set_id: iter(fitting[set_id]) for set_id in sorted(fitting, key=lambda one: content_id(str(seed), one))}
     for _ in range(per_label):
         for set_id, left in waiting.items():
-            one = next((one for one in left if taken[one.twin] < PER_QUESTION), None)
+            one = next((one for one in left if taken[one.question.id] < PER_QUESTION), None)
             if one is not None:
-                taken[one.twin] += 1
+                taken[one.question.id] += 1
                 chosen[set_id].append(one)
     return chosen

@@ -13,7 +13,7 @@ from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
-from fdarx_core.generation.topics import TopicSurvey
+from fdarx_core.generation.topics import TopicSurvey, shared_places
 from fdarx_core.generation.transfers import PortableQuestion, chosen_transfers, expected_numbers, offered_questions
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
@@ -34,7 +34,7 @@ from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
 from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
-from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Reject, StageCount
+from fdarx_core.records import JudgeVerdict, Label, Passage, Reject, StageCount
 from fdarx_core.report import build_report, questions_page
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
@@ -169,18 +169,16 @@ class Build(PipelineJob):
 
     def _transfer_parts(self) -> list[Part]:
         """Return the labels in parts, each with the questions of other labels that it is asked."""
-        amounts = self.spec.amounts
-        portable: list[PortableQuestion] = []
-        for found in self.executor.map(partial(portable_of_part, self.run), self.numbers):
-            portable += found
+        amounts, parts = self.spec.amounts, self.corpus.parts
+        found = self.executor.map(partial(portable_of_part, self.run), self.numbers)
+        portable = (one for listed in found for one in listed)
         offered = offered_questions(portable, self.surveys, amounts.transfers, amounts.seed)
-        parts = self.corpus.parts
         labels = [
             (part.number, {one.set_id: offered.get(one.set_id, []) for one in part.inputs}) for part in parts
         ]  # fmt: skip
-        fitting: dict[str, list[QuestionAnswer]] = {}
-        for fits in self.executor.map(partial(fitting_of_part, self.run), labels):
-            fitting |= fits
+        fitting: dict[str, list[PortableQuestion]] = {}
+        for places in self.executor.map(partial(fitting_of_part, self.run), labels):
+            fitting |= {set_id: [offered[set_id][place] for place in listed] for set_id, listed in places.items()}
         chosen = chosen_transfers(fitting, amounts.transfers, amounts.seed)
         return [Part(part.number, [(one, chosen.get(one.set_id, [])) for one in part.inputs]) for part in parts]
 
@@ -245,12 +243,14 @@ class Build(PipelineJob):
             return []
         parts = self.corpus.parts
         kept = self.parts.there("surveys", self.numbers) if keep else set()
-        surveys = list(self.parts.read_all("surveys", sorted(kept), TopicSurvey))
+        surveys: list[TopicSurvey] = []
+        for number in sorted(kept):
+            surveys += map(shared_places, self.parts.read("surveys", number, TopicSurvey))
         missing = [part for part in parts if part.number not in kept]
         self.progress("survey", len(surveys), len(self.corpus.labels), "")
         found_in_parts = self.executor.map(survey_labels, [part.inputs for part in missing])
         for part, found in zip(missing, found_in_parts, strict=True):
-            surveys += found
+            surveys += map(shared_places, found)
             if keep:
                 write_records(self.run.part("surveys", part.number), found, TopicSurvey)
             self.progress("survey", len(surveys), len(self.corpus.labels), "")

@@ -7,13 +7,13 @@ records, is a column of structs by the record's Arrow schema; any other is a col
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
 from types import UnionType
-from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import ray.data
@@ -22,7 +22,7 @@ from fdarx_core.llm import AskingStopped
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.control import AskWorker, on_driver_node
 from fdarx_core.pipeline.executor import PartResult, Work, part_span
-from fdarx_core.pipeline.steps import Answer, AskStep, Part, Stage, Step, cut_steps, run_steps, step_name
+from fdarx_core.pipeline.steps import Answer, Part, Stage, Step, cut_steps, run_steps, step_name
 from fdarx_core.records.arrow import arrow_schema, from_table, to_table
 from fdarx_core.storage import Location
 from fdarx_core.telemetry import flush
@@ -110,40 +110,31 @@ def _records(column: pa.Array, record: type) -> list[list[Any]]:
     return [rows[start - first : end - first] for start, end in pairwise(column.offsets.to_pylist())]
 
 
-Operator: TypeAlias = Callable[[ray.data.Dataset], ray.data.Dataset]
-
 _VALUE = "value"
 _BLOCKS_IN_PROGRESS = 16
 """Parts that the asking operator has at once: enough to keep some hundred requests in flight to the last one."""
 
 
 def stream_parts(work: Work, stage: Stage[Any], parts: Sequence[Part], control: str) -> Iterator[PartResult]:
-    """Run a stage over its parts; yields each part once it is written.
+    """Run a stage that asks models over its parts; yields each part once it is written.
 
     Steps from the first to the last that ask a model are one operator with one actor, so that limits hold for the whole
-    run; `control` is the name of the control actor. The other steps are tasks, which Ray fuses where they follow
-    each other. Raises what a step raised, with Ray's own error as a second class and the first as its `cause`.
+    run; `control` is the name of the control actor. The steps before them and those after them are tasks. Raises what a
+    step raised, with Ray's own error as a second class and the first as its `cause`.
     """
     if not parts:
         return
     before, asking, after = cut_steps(stage.steps, work.clients.models)
     inputs = [_one_row(part.number, part.inputs) for part in parts]
-    groups = [_groups(before), _groups(after)] if asking else [_groups(before)]
-    last = groups[-1][-1]
-    operators = [_tasks(stage, group, work.answer, group is groups[0][0], group is last) for group in groups[0]]
-    if asking:
-        arguments = (asking, stage.kind, work.clients, work.store.root, control)
-        operators.append(lambda dataset: _ask(dataset, arguments))
-        operators += [_tasks(stage, group, work.answer, False, group is last) for group in groups[1]]
+    arguments = (asking, stage.kind, work.clients, work.store.root, control)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
     context.raise_original_map_exception = True  # else a place that can't be written looks like a fault of the program
     context.target_max_block_size = None  # a part stays in one block
-    dataset: ray.data.Dataset = ray.data.from_arrow(inputs)
-    for operator in operators:
-        dataset = operator(dataset)
-    for row in dataset.iter_rows():
+    begun = _tasks(ray.data.from_arrow(inputs), stage, before, work.answer, reads=True)
+    ended = _tasks(_ask(begun, arguments), stage, after, work.answer, reads=False)
+    for row in ended.iter_rows():
         yield PartResult(stage.name, row[PART], pickle.loads(row[_VALUE]))
 
 
@@ -181,39 +172,27 @@ def _ask(dataset: ray.data.Dataset, arguments: tuple[Any, ...]) -> ray.data.Data
     )
 
 
-def _groups(steps: Sequence[Step[Any]]) -> list[list[Step[Any]]]:
-    """Return the steps by operator: asking steps that follow each other, and the plain steps after them.
+def _tasks(
+    dataset: ray.data.Dataset, stage: Stage[Any], steps: Sequence[Step[Any]], answer: Answer, *, reads: bool
+) -> ray.data.Dataset:
+    """Take parts through plain steps: those before asking, which the stage `reads`, or those after it, which it writes.
 
-    There is a group at least, which may be empty. A block costs about a tenth of what the steps on its rows cost, so an
-    operator for each step would not pay.
-    """
-    groups: list[list[Step[Any]]] = [[]]
-    for step in steps:
-        if groups[-1] and isinstance(step, AskStep) and not isinstance(groups[-1][-1], AskStep):
-            groups.append([])
-        groups[-1].append(step)
-    return groups
-
-
-def _tasks(stage: Stage[Any], steps: Sequence[Step[Any]], answer: Answer, first: bool, last: bool) -> Operator:
-    """Return an operator of plain tasks that takes blocks through steps; Ray shows it by the names of the steps.
-
-    The first operator reads the parts of a stage, and the last writes them.
+    Ray shows the operator by the names of the steps. States stay objects from step to step.
     """
 
     def run(block: pa.Table) -> pa.Table:
-        read = map(partial(_read, stage), block.to_pylist()) if first else from_block(block, stage.kind)
+        states_of = map(partial(_read, stage), block.to_pylist()) if reads else from_block(block, stage.kind)
         rows = []
-        for part, states in read:
+        for part, states in states_of:
             with part_span("+".join(names), stage, part):
                 made = run_steps(steps, states, answer)
-                rows.append(_one_row(part, stage.write(part, made)) if last else to_block(part, made, stage.kind))
+                rows.append(to_block(part, made, stage.kind) if reads else _one_row(part, stage.write(part, made)))
         flush()  # Ray ends workers without letting them send what they have left
         return pa.concat_tables(rows)
 
-    names = [*(["read"] if first else []), *map(step_name, steps), *(["write"] if last else [])]
+    names = ["read", *map(step_name, steps)] if reads else [*map(step_name, steps), "write"]
     run.__name__ = "+".join(names)
-    return lambda dataset: dataset.map_batches(run, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+    return dataset.map_batches(run, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
 
 
 def _read(stage: Stage[Any], row: dict[str, Any]) -> tuple[int, Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""The executor that runs stages on Ray: a single stage as a Ray Data flow, several as tasks and actors."""
+"""The executor that runs stages on Ray: a single one that asks models as a flow of Ray Data, others as tasks."""
 
 from __future__ import annotations
 
@@ -62,10 +62,8 @@ class RayExecutor(Executor):
         control = ""
         if work.clients.asks or work.resources:
             control, self._control = start_control(AskProgress())
-        # Ray Data shows an autoscaler few of the tasks, and asks it for CPUs that it takes from machines with GPUs too.
         workers = self.demand.asking_workers or workers_needed(work.clients.models.values(), self.cpus)
-        several = self.demand.on_cluster or workers > 1 or len(work.stages) != 1
-        if several or work.isolated or work.resources:
+        if workers > 1 or not self._flows(work):
             yield from _Scheduler(work, control, lambda: self.backlog, workers).run()
         else:
             [(stage, parts)] = work.stages
@@ -76,6 +74,17 @@ class RayExecutor(Executor):
                 if not ended:
                     raise
                 yield PartResult(stage.name, None, ended=ended)
+
+    def _flows(self, work: Work) -> bool:
+        """Return whether work is a flow of Ray Data.
+
+        It shows an autoscaler few of the tasks, and asks it for CPUs that it takes from machines with GPUs too. Where
+        no model is asked, a task for each part does the same with less: a flow takes seconds to begin and to end.
+        """
+        if self.demand.on_cluster or work.isolated or work.resources or len(work.stages) != 1:
+            return False
+        [(stage, _)] = work.stages
+        return bool(cut_steps(stage.steps, work.clients.models)[1])
 
     def plan(self, work: Work) -> Iterator[list[PlanRow]]:
         parts = [(stage, part) for stage, listed in work.stages for part in listed]

@@ -25,7 +25,7 @@ WRITTEN = "written"
 def transfer_stage(run: RunDirectory, steps: Sequence[Step[LabelState]]) -> Stage[LabelState]:
     """Return the stage that takes transferred questions through steps and writes the parts of the run.
 
-    The inputs of its parts are labels by identity, each with the questions that are transferred to it.
+    The inputs of its parts are labels by identity, each with the questions of other labels that it is asked.
     """
     return Stage(STAGE, partial(_states, run), steps, partial(_write_part, run), 16, LabelState)
 
@@ -40,16 +40,21 @@ def portable_of_part(run: RunDirectory, number: int) -> list[PortableQuestion]:
 
 def fitting_of_part(
     run: RunDirectory, part: tuple[int, Mapping[str, Sequence[PortableQuestion]]]
-) -> dict[str, list[QuestionAnswer]]:
-    """Return the questions that fit each label of a part, of those that are offered to it, by set id."""
+) -> dict[str, list[int]]:
+    """Return the places of the questions that fit each label of a part among those that are offered to it, by set id.
+
+    The driver, which chooses among those of all labels, has no memory for the questions as they are asked.
+    """
     number, offered = part
     asked = defaultdict[str, list[str]](list)
     for one in read_records(run.part(f"{WRITTEN}/candidates", number), QuestionAnswer):
         asked[one.set_id].append(one.question)
-    return {
-        set_id: fitting_transfers(label, passages, offered.get(set_id, ()), asked[set_id])
-        for set_id, (label, passages) in _labels(run, number).items()
-    }
+    found: dict[str, list[int]] = {}
+    for set_id, (label, passages) in _labels(run, number).items():
+        places = {one.question.id: place for place, one in enumerate(offered[set_id])}
+        fitting = fitting_transfers(label, passages, offered[set_id], asked[set_id])
+        found[set_id] = [places[one.twin] for one in fitting]
+    return found
 
 
 def _labels(run: RunDirectory, number: int) -> dict[str, tuple[Label, list[Passage]]]:
@@ -64,9 +69,10 @@ def _states(run: RunDirectory, part: Part) -> list[LabelState]:
     states = []
     for identity, transfers in part.inputs:
         label, passages = labels.get(identity.set_id, (None, []))
-        state = LabelState(identity, label=label, passages=passages, candidates=list(transfers))
+        state = LabelState(identity, label=label, passages=passages)
         if label is not None:
-            state.account("generate", 0, 0, len(transfers))
+            state.candidates = fitting_transfers(label, passages, transfers, ())
+            state.account("generate", 0, 0, len(state.candidates))
         states.append(state)
     return states
 
