@@ -195,6 +195,8 @@ def count_calls() -> Counter[str]:
 
     def counted(kind: str, function: Callable[..., Any], *arguments: Any) -> Any:
         calls[kind] += 1
+        if kind == "ranges":
+            calls["files"] -= 1  # a range is read of a file that is opened
         return function(*arguments)
 
     def count_request(request: Any, **_: Any) -> None:
@@ -229,7 +231,7 @@ def _measure(root: Location, size: int) -> dict[str, dict[str, Any]]:
 def measured_columns(found: Mapping[str, Any]) -> str:
     """Return the columns of what `print_measured` printed, for a table."""
     seconds = " | ".join(f"{found[name]:8.2f}" for name in ("seconds", "cpu_s", "waited_s"))
-    calls = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found["calls"].items()))
+    calls = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found["calls"].items()) if count)
     return f"{seconds} | {found['peak_mb']:5,} | {calls or 'none'}"
 
 

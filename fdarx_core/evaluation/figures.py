@@ -88,10 +88,9 @@ def tertiles(lengths: Collection[int]) -> Edges:
 
 
 def _by_name(columns: ScoreColumns, by: str, among: Mask, standing: StandingNames) -> list[Group]:
-    values = columns.strings(by)
     alone = standing[by]
-    groups: list[Group] = [(by, name, among & (values == name)) for name in alone]
-    return [*groups, (by, OTHER, among & ~np.isin(values, np.asarray(alone, dtype=np.str_)))]
+    groups: list[Group] = [(by, name, among & columns.is_in(by, name)) for name in alone]
+    return [*groups, (by, OTHER, among & ~columns.is_in(by, *alone))]
 
 
 def standing_names(rows: Mapping[str, int]) -> list[str]:
