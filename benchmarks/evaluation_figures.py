@@ -1,13 +1,15 @@
 """Figures of an evaluation of up to 20 million answers: time, memory and calls of `write_results`.
 
     python -m benchmarks.evaluation_figures [--sizes 200000 2000000 20000000] [--folder DIRECTORY] [--s3 MOST]
+        [--repeat TIMES]
 
 The scores are of 10 models in 4 settings with 10 questions a label, in parts of 8 labels and files of 320 rows, as an
 evaluation writes them; ten labels have one drug, which is what the bootstrap draws. One process is the driver of the
-job, a second one runs its tasks, so that time and memory of each are known. With `--s3`, the scores of sizes up to MOST
-are also put on a Swift server, and S3 requests are counted. The slope is the logarithm of the ratio of two CPU times
-over that of the sizes. The scores are deleted at the end. Exits 1 where a process takes 1 GB, or where the CPU time of
-both grows with a slope above 1.2.
+job, two others run its tasks, so that time and memory of each kind are known. With `--repeat`, the driver is measured
+once more, on the results of the tasks of the largest size, each that many times, of other labels and drugs each time.
+With `--s3`, the scores of sizes up to MOST are also put on a Swift server, and S3 requests are counted. The slope is
+the logarithm of the ratio of two CPU times over that of the sizes. The scores are deleted at the end. Exits 1 where a
+process takes 1 GB, or where the CPU time of all grows with a slope above 1.2.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +42,7 @@ from benchmarks.response_index import (
     s3_server,
     slopes,
 )
+from fdarx_core.evaluation.cell_sums import CellCounts
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.pipeline.evaluation_results import write_results
 from fdarx_core.pipeline.evaluation_steps import LABELS_PER_PART
@@ -53,6 +57,7 @@ MODELS, QUESTIONS, LABELS_PER_DRUG = 10, 10, 10
 PER_LABEL = MODELS * len(SETTINGS) * QUESTIONS
 TYPES = ("factual", "factual", "multihop", "refusal")
 CATEGORIES = ("Adverse reactions", "Dosage", "Indications", "Interactions", "Pharmacology")
+WORKERS = 2
 DRAWN = 64
 """Parts of a model whose outcomes are drawn at random; later parts repeat them, for other labels."""
 
@@ -124,26 +129,42 @@ def _outcomes(dice: np.random.Generator, part: int) -> pa.Table:
 
 
 class WorkerExecutor(LocalExecutor):
-    """Runs tasks in one other process, and adds up their CPU time and their calls."""
+    """Runs tasks in other processes, and adds up their CPU time and their calls; each result comes `repeat` times."""
 
-    def __init__(self) -> None:
+    def __init__(self, repeat: int) -> None:
         super().__init__()
-        self.cpu_s, self.calls = 0.0, Counter[str]()
-        self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        self.cpu_s, self.calls, self._repeat = 0.0, Counter[str](), repeat
+        self.pool = ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn"))
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         waiting: deque[Future[tuple[Result, float, Counter[str]]]] = deque()
         for item in items:
             waiting.append(self.pool.submit(_measured, function, item))
-            if len(waiting) > 2:
-                yield self._result(waiting.popleft())
-        yield from (self._result(one) for one in waiting)
+            if len(waiting) > 2 * WORKERS:
+                yield from _repeated(self._result(waiting.popleft()), self._repeat)
+        for one in waiting:
+            yield from _repeated(self._result(one), self._repeat)
 
     def _result(self, future: Future[tuple[Result, float, Counter[str]]]) -> Result:
         result, cpu_s, calls = future.result()
         self.cpu_s += cpu_s
         self.calls += calls
         return result
+
+
+def _repeated(numbered: Any, times: int) -> Iterator[Any]:
+    """Yield the numbered result of a task several times, with other numbers and other names of labels and drugs."""
+    number, result = numbered
+    for time_ in range(times):
+        yield number * times + time_, {key: _renamed(one, f"-{time_}") for key, one in result.items()}
+
+
+def _renamed(one: Any, suffix: str) -> Any:
+    if isinstance(one, CellCounts):
+        lengths = {name + suffix: length for name, length in one.lengths.items()}
+        return replace(one, lengths=lengths, clusters={name + suffix for name in one.clusters})
+    described, clusters, matrix = one
+    return described, [name + suffix for name in clusters], matrix
 
 
 def _measured(function: Callable[[Item], Result], item: Item) -> tuple[Result, float, Counter[str]]:
@@ -158,14 +179,14 @@ def _calls() -> Counter[str]:
     return count_calls()
 
 
-def print_figures(address: str, labels: int) -> None:
+def print_figures(address: str, labels: int, repeat: int = 1) -> None:
     """Write the figures with this process as the driver, and print what it and the tasks took as JSON."""
     directory = RunDirectory.open(address)
     models = [f"model-{number}" for number in range(MODELS)]
     cells = [SettingProgress(model, one, "", "done", due=labels * QUESTIONS) for model in models for one in SETTINGS]
 
     def figures() -> dict[str, Any]:
-        executor = WorkerExecutor()
+        executor = WorkerExecutor(repeat)
         with executor.pool:
             write_results(executor, directory, cells, [], seed=0, resamples=2000)
         peak_mb = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
@@ -174,17 +195,22 @@ def print_figures(address: str, labels: int) -> None:
     print_measured(figures)
 
 
-def _measure(root: Location, size: int) -> dict[str, Any]:
+def _measure(root: Location, size: int, repeat: int = 1) -> dict[str, Any]:
     """Write the figures, and print a line."""
-    call = f"print_figures({str(root)!r}, {size // PER_LABEL})"
+    call = f"print_figures({str(root)!r}, {size // PER_LABEL}, {repeat})"
     found = call_in_process("benchmarks.evaluation_figures", call)
     calls = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found["tasks_calls"].items()) if count)
     tasks = f"{found['tasks_cpu_s']:8.2f} | {found['tasks_peak_mb']:5,} | {calls}"
-    print(f"{size:>12,} | {measured_columns(found)} | {tasks}", flush=True)
+    print(f"{size * repeat:>12,} | {measured_columns(found)} | {tasks}", flush=True)
     return found
 
 
-def main(sizes: Sequence[int] = (200_000, 2_000_000, 20_000_000), folder: Path | None = None, s3: int = 0) -> int:
+def main(
+    sizes: Sequence[int] = (200_000, 2_000_000, 20_000_000),
+    folder: Path | None = None,
+    s3: int = 0,
+    repeat: int = 0,
+) -> int:
     print("     answers |  seconds | driver's CPU s | waited s | MB | calls | tasks' CPU s | MB | calls")
     made = []
     for size in sizes:
@@ -193,6 +219,8 @@ def main(sizes: Sequence[int] = (200_000, 2_000_000, 20_000_000), folder: Path |
             generate(Path(place) / "run", size // PER_LABEL)
             print(f"{size:>12,} | generated in {time.perf_counter() - began:.0f} s", flush=True)
             made.append(_measure(Location(f"{place}/run"), size))
+            if repeat and size == max(sizes):
+                _measure(Location(f"{place}/run"), size, repeat)
             if size <= s3:
                 with s3_server(Path(place) / "swift") as bucket:
                     copy_to_s3(Path(place) / "run", bucket / "run")
