@@ -183,7 +183,8 @@ def print_figures(address: str, labels: int, repeat: int = 1) -> None:
     """Write the figures with this process as the driver, and print what it and the tasks took as JSON."""
     directory = RunDirectory.open(address)
     models = [f"model-{number}" for number in range(MODELS)]
-    cells = [SettingProgress(model, one, "", "done", due=labels * QUESTIONS) for model in models for one in SETTINGS]
+    due = labels * QUESTIONS * repeat
+    cells = [SettingProgress(model, one, "", "done", due=due) for model in models for one in SETTINGS]
 
     def figures() -> dict[str, Any]:
         executor = WorkerExecutor(repeat)
