@@ -1,6 +1,6 @@
 """A response store of up to 20 million responses: time, memory and file reads to open it, to resume, and to sum it up.
 
-    python -m benchmarks.response_index [--sizes 200000 2000000 20000000] [--folder DIRECTORY] [--s3 s3://bucket/prefix]
+    python -m benchmarks.response_index [--sizes 200000 2000000 20000000] [--folder DIRECTORY] [--s3 MOST]
 
 A generator writes segments of 256 short responses in the store's own format, for all but 1 % of the requests (50,000
 labels x 10 models x 4 settings x 10 questions are 20 million). Each step then runs in a process of its own, which says
@@ -13,8 +13,8 @@ how long it took, its highest resident memory, and how many files, ranges and fo
     ledger    sum up requests, tokens and latencies by task and model
 
 The slope is the logarithm of the ratio of two CPU times over that of the sizes: 1 is a straight line through zero. With
-`--s3`, the store of the smallest size is also copied there, and S3 requests are counted. The stores are deleted at the
-end. Exits 1 where a step takes 1 GB of memory, or where its CPU time grows with a slope above 1.2.
+`--s3`, stores of up to MOST requests are also copied to a Swift server, and S3 requests are counted. The stores are
+deleted at the end. Exits 1 where a step takes 1 GB of memory, or where its CPU time grows with a slope above 1.2.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,7 @@ from benchmarks import run
 from fdarx_core.llm import ResponseStore, ledger
 from fdarx_core.records import Response, arrow_schema
 from fdarx_core.storage import Location, local
+from tests.storage import swift_server
 
 ROWS = 256
 """Responses of a segment, as the writer of a busy run makes them."""
@@ -51,7 +55,7 @@ TASKS = ("answer_closed_book", "answer_full_label", "answer_oracle", "answer_ret
 MODELS = 10
 MOST_MB, MOST_SLOPE = 1000, 1.2
 MODULE = "benchmarks.response_index"
-_COLUMNS = ("seconds", "cpu_s", "peak_mb", "reads")
+_COLUMNS = ("seconds", "cpu_s", "waited_s", "peak_mb", "calls")
 
 
 def request_keys(start: int, stop: int) -> list[str]:
@@ -92,6 +96,7 @@ def generate(root: Location, size: int) -> None:
             "cached_tokens": [13_000] * rows,
             "attempts": [1] * rows,
             "written_tokens": [0] * rows,
+            "batched": [False] * rows,
         }
         place = Path(root.address) / task / f"{keys[0][:24]}.parquet"
         pq.write_table(pa.table(columns, schema), place, compression="zstd")
@@ -166,30 +171,50 @@ def call_in_process(module: str, call: str, given: bytes = b"") -> dict[str, Any
 
 
 def print_measured(step: Callable[[], Mapping[str, Any]]) -> None:
-    """Print what a step returns, its seconds and CPU seconds, the peak of resident memory, and its reads, as JSON."""
-    reads = _count_reads()
-    began, cpu = time.perf_counter(), time.process_time()
+    """Print what a step returns and what it took, as JSON: the columns of the table, and its calls by kind."""
+    calls = count_calls()
+    began, cpu, waited = time.perf_counter(), time.process_time(), _waited_s()
     found = step()
-    taken = {"seconds": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
+    taken = {
+        "seconds": time.perf_counter() - began,
+        "cpu_s": time.process_time() - cpu,
+        "waited_s": _waited_s() - waited,
+    }
     peak_mb = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    print(json.dumps({**taken, "peak_mb": peak_mb, "reads": len(reads)} | dict(found)))
+    print(json.dumps({**taken, "peak_mb": peak_mb, "calls": dict(calls)} | dict(found)))
 
 
-def _count_reads() -> list[str]:
-    """Return a list to which each file, range or folder that is read, or each S3 request, is added from now on."""
-    reads: list[str] = []
+def _waited_s() -> float:
+    """Return how long the main thread has waited for a processor, as Linux counts it."""
+    return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
 
-    def counted(function: Callable[..., Any], address: str, *arguments: Any) -> Any:
-        reads.append(address)
-        return function(address, *arguments)
 
-    for name in ("open_input", "read_range", "walk"):
-        setattr(local, name, partial(counted, getattr(local, name)))
-    if os.environ.get("AWS_ENDPOINT_URL_S3"):
+def count_calls() -> Counter[str]:
+    """Return a counter of files, ranges and folders that are read on a disk, and of S3 requests, from now on."""
+    calls: Counter[str] = Counter()
+
+    def counted(kind: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        calls[kind] += 1
+        if kind == "ranges":
+            calls["files"] -= 1  # a range is read of a file that is opened
+        return function(*arguments)
+
+    def count_request(request: Any, **_: Any) -> None:
+        listing = request.method == "GET" and "list-type" in request.url
+        calls["LIST" if listing else request.method] += 1
+
+    for kind, name in (
+        ("files", "open_input"),
+        ("ranges", "read_range"),
+        ("folders", "walk"),
+        ("written", "open_output"),
+    ):
+        setattr(local, name, partial(counted, kind, getattr(local, name)))
+    if os.environ.get("AWS_ENDPOINT_URL"):
         from fdarx_core.storage.s3_client import client
 
-        client().meta.events.register("before-send.s3", lambda request, **_: reads.append(request.url))
-    return reads
+        client().meta.events.register("before-send.s3", count_request)
+    return calls
 
 
 def _measure(root: Location, size: int) -> dict[str, dict[str, Any]]:
@@ -198,38 +223,69 @@ def _measure(root: Location, size: int) -> dict[str, dict[str, Any]]:
     for name in STEPS:
         found = results[name] = call_in_process(MODULE, f"print_step({name!r}, {root.address!r}, {size})")
         more = ", ".join(f"{key} {value:,}" for key, value in found.items() if key not in _COLUMNS)
-        numbers = f"{found['seconds']:9.2f} | {found['cpu_s']:7.2f} | {found['peak_mb']:6,} | {found['reads']:8,}"
-        line = f"{size:>12,} | {name:8s} | {numbers} | {more}"
+        line = f"{size:>12,} | {name:8s} | {measured_columns(found)} | {more}"
         print(line, flush=True)
     return results
 
 
-def main(
-    sizes: Sequence[int] = (200_000, 2_000_000, 20_000_000), folder: Path | None = None, s3: str | None = None
-) -> int:
-    print(f"{'requests':>12s} | step     | {'seconds':>9s} | {'CPU s':>7s} | {'MB':>6s} | {'reads':>8s} |")
+def measured_columns(found: Mapping[str, Any]) -> str:
+    """Return the columns of what `print_measured` printed, for a table."""
+    seconds = " | ".join(f"{found[name]:8.2f}" for name in ("seconds", "cpu_s", "waited_s"))
+    calls = ", ".join(f"{count:,} {kind}" for kind, count in sorted(found["calls"].items()) if count)
+    return f"{seconds} | {found['peak_mb']:5,} | {calls or 'none'}"
+
+
+@contextmanager
+def s3_server(folder: Path) -> Iterator[Location]:
+    """Run Swift, which lists 1,000 objects a request as Amazon does, on data in a new folder; give a bucket of it."""
+    from fdarx_core.storage.s3_client import client
+
+    folder.mkdir()
+    swift_server.PAGE = 1000
+    with swift_server.running(folder) as server:
+        os.environ.update(swift_server.settings(server))
+        client.cache_clear()
+        client().create_bucket(Bucket="benchmark")
+        yield Location("s3://benchmark")
+
+
+def copy_to_s3(folder: Path, place: Location) -> None:
+    """Copy the files of a folder, without hidden ones: on S3, the index is written anew."""
+
+    def copy(file: Location) -> None:
+        (place / str(file).removeprefix(f"{folder}/")).write_bytes(file.read_bytes())
+
+    with ThreadPoolExecutor(8) as writers:
+        for _ in writers.map(copy, Location(folder).list(recursive=True)):
+            pass
+
+
+def slopes(sizes: Sequence[int], times: Sequence[float]) -> list[float]:
+    """Return the logarithm of the ratio of each two times over that of the sizes; 1 is a straight line through zero."""
+    steps = zip(pairwise(times), pairwise(sizes), strict=True)
+    return [math.log(after / before) / math.log(larger / size) for (before, after), (size, larger) in steps]
+
+
+def main(sizes: Sequence[int] = (200_000, 2_000_000, 20_000_000), folder: Path | None = None, s3: int = 0) -> int:
+    print(f"{'requests':>12s} | step     |  seconds |    CPU s | waited s |    MB | calls | found")
     results = {}
     for size in sizes:
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            root = Location(place)
+            root = Location(f"{place}/responses")
             began = time.perf_counter()
             generate(root, size)
             print(f"{size:>12,} | generate | {time.perf_counter() - began:9.2f}", flush=True)
-            if s3 and size == min(sizes):
-                for file in root.list(recursive=True):
-                    (Location(s3) / str(file).removeprefix(f"{place}/")).write_bytes(file.read_bytes())
-                print(f"on {s3}:")
-                _measure(Location(s3), size)
             results[size] = _measure(root, size)
+            if size <= s3:
+                with s3_server(Path(place) / "swift") as bucket:
+                    copy_to_s3(Path(root.address), bucket / "responses")
+                    _measure(bucket / "responses", size)
     failed = False
     for name in STEPS:
-        times = [results[size][name]["cpu_s"] for size in sizes]
-        slopes = [
-            math.log(times[at + 1] / times[at]) / math.log(sizes[at + 1] / sizes[at]) for at in range(len(sizes) - 1)
-        ]
-        print(f"{name:8s} slopes {', '.join(f'{slope:.2f}' for slope in slopes)}")
+        found = slopes(sizes, [results[size][name]["cpu_s"] for size in sizes])
+        print(f"{name:8s} slopes {', '.join(f'{slope:.2f}' for slope in found)}")
         peak = max(results[size][name]["peak_mb"] for size in sizes)
-        failed |= peak >= MOST_MB or any(slope > MOST_SLOPE for slope in slopes)
+        failed |= peak >= MOST_MB or any(slope > MOST_SLOPE for slope in found)
     return int(failed)
 
 

@@ -194,9 +194,13 @@ def _times_drawn(rng: np.random.Generator, clusters: int, resamples: int) -> Num
 
 def percentile_interval(samples: Numbers) -> tuple[Numbers, Numbers]:
     """Return the central interval of each column of samples (resamples, m), ignoring NaN; NaN if all are NaN."""
+    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    if not np.isnan(samples).any():
+        low, high = np.quantile(samples, ends, axis=0)
+        return low, high
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of columns that are all NaN
-        low, high = np.nanquantile(samples, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        low, high = np.nanquantile(samples, ends, axis=0)
     return low, high
 
 
@@ -235,9 +239,9 @@ class PairedRows:
         self.columns = ScoreColumns(table, facts)
         self.questions = pa.array(self.columns.strings("question_id"), pa.string())
         self._counted: dict[str, tuple[Mask, Numbers]] = {}
-        for one in pc.value_counts(self.questions).to_pylist():
-            if one["counts"] > 1:
-                raise ValueError(f"question {one['values']} occurs {one['counts']} times in a cell; it may occur once")
+        counted = pc.value_counts(self.questions)
+        for one in counted.filter(pc.greater(counted.field("counts"), 1)).to_pylist():
+            raise ValueError(f"question {one['values']} occurs {one['counts']} times in a cell; it may occur once")
 
     def counted(self, aggregate: Metric) -> tuple[Mask, Numbers]:
         """Return the mask of the rows that the metric rests on, and the components of all rows."""

@@ -88,10 +88,9 @@ def tertiles(lengths: Collection[int]) -> Edges:
 
 
 def _by_name(columns: ScoreColumns, by: str, among: Mask, standing: StandingNames) -> list[Group]:
-    values = columns.strings(by)
     alone = standing[by]
-    groups: list[Group] = [(by, name, among & (values == name)) for name in alone]
-    return [*groups, (by, OTHER, among & ~np.isin(values, np.asarray(alone, dtype=np.str_)))]
+    groups: list[Group] = [(by, name, among & columns.is_in(by, name)) for name in alone]
+    return [*groups, (by, OTHER, among & ~columns.is_in(by, *alone))]
 
 
 def standing_names(rows: Mapping[str, int]) -> list[str]:
@@ -127,7 +126,7 @@ def figures_of_sums(
     label_length or numeric, and group its value. By type, `answerable` is factual and multi-hop together and `all`
     every question. Metrics that concern no row of a group are left out. Retrieval alone has no model and no setting.
     """
-    estimates = _with_undecided(sums, estimate_sums(sums, seed=seed, resamples=resamples), seed, resamples)
+    estimates = _with_undecided(sums, seed, resamples)
     return [
         Figure.of(slice_.metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
         for (by, name), slice_, one in zip(groups, sums, estimates, strict=True)
@@ -135,21 +134,22 @@ def figures_of_sums(
     ]
 
 
-def _with_undecided(
-    sums: Sequence[SliceSums], estimates: Sequence[Estimate], seed: int, resamples: int
-) -> list[Estimate]:
-    """Widen the intervals of metrics that rest on grades, so that they hold whatever the missing grades would be.
+def _with_undecided(sums: Sequence[SliceSums], seed: int, resamples: int) -> list[Estimate]:
+    """Return the estimates, with intervals of metrics that rest on grades that hold whatever missing grades would be.
 
-    The lower bound takes all answers without a grade as 0, the upper bound as 1. Source: Horowitz and Manski 2000.
+    The lower bound takes all answers without a grade as 0, the upper bound as 1. All are multiplied with the same
+    samples at once. Source: Horowitz and Manski 2000.
     """
-    widened = list(estimates)
-    affected = [at for at, one in enumerate(estimates) if one.unscored and one.rows and sums[at].metric.name in JUDGED]
-    for taken_as in (0.0, 1.0):
-        filled = [sums[at].taking_unscored_as(taken_as) for at in affected]
-        for at, bound in zip(affected, estimate_sums(filled, seed=seed, resamples=resamples), strict=True):
-            lows = [one.low for one in (widened[at], bound) if one.low is not None]
-            highs = [one.high for one in (widened[at], bound) if one.high is not None]
-            widened[at] = replace(widened[at], low=min(lows, default=None), high=max(highs, default=None))
+    affected = [
+        at for at, one in enumerate(sums) if one.metric.name in JUDGED and one.unscored.any() and one.rows.any()
+    ]
+    filled = [sums[at].taking_unscored_as(value) for at in affected for value in (0.0, 1.0)]
+    estimates = estimate_sums([*sums, *filled], seed=seed, resamples=resamples)
+    widened, bounds = estimates[: len(sums)], estimates[len(sums) :]
+    for at, *extremes in zip(affected, bounds[::2], bounds[1::2], strict=True):
+        lows = [one.low for one in (widened[at], *extremes) if one.low is not None]
+        highs = [one.high for one in (widened[at], *extremes) if one.high is not None]
+        widened[at] = replace(widened[at], low=min(lows, default=None), high=max(highs, default=None))
     return widened
 
 

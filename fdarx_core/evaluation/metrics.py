@@ -44,9 +44,9 @@ class ScoreColumns:
     def __init__(self, table: pa.Table, facts: CellFacts | None = None) -> None:
         self._facts = facts
         self._table = table.sort_by([("cluster", "ascending"), ("question_id", "ascending")]).combine_chunks()
-        names, codes = np.unique(self.strings("cluster"), return_inverse=True)
-        self.clusters: list[str] = names.tolist()
-        self.cluster_of: Codes = codes.astype(np.int64)
+        encoded = pc.dictionary_encode(self._table["cluster"].combine_chunks())  # in the order of the rows
+        self.clusters: list[str] = encoded.dictionary.to_pylist()
+        self.cluster_of: Codes = encoded.indices.to_numpy().astype(np.int64)
         self._numbers: dict[str, Numbers] = {}
         self._masks: dict[tuple[str, tuple[str, ...]], Mask] = {}
 

@@ -205,8 +205,9 @@ class Evaluation(PipelineJob):
         return Work(stages, clients, store, fleet=self.fleet, isolated=True)
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
-        marked = self.parts.marked(f"graded/{stage}", numbers)
-        return {one for one in marked if all(cell.status == "done" for cell in read_cells(self.parts, stage, one))}
+        marked = sorted(self.parts.marked(f"graded/{stage}", numbers))
+        made = zip(marked, read_cells(self.parts, stage, marked), strict=True)
+        return {number for number, cells in made if all(cell.status == "done" for cell in cells)}
 
     def show(self, done: int, total: int, result: PartResult | None = None) -> None:
         note = ""
@@ -287,8 +288,7 @@ class Evaluation(PipelineJob):
 
     def _cells(self, model: str, ended: str) -> list[SettingProgress]:
         marked = self.parts.marked(f"graded/{model}", self.numbers)
-        made = (read_cells(self.parts, model, part) for part in sorted(marked))
-        cells = merge_cells(made, self.spec.cells(model))
+        cells = merge_cells(read_cells(self.parts, model, sorted(marked)), self.spec.cells(model))
         if ended:
             cells = [replace(cell, status="incomplete", reason=ended) for cell in cells]
         judge, judge_engine = self.spec.judge, self.spec.engine(self.spec.judge)

@@ -7,14 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
+from itertools import groupby, islice
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.bootstrap import PairedRows, differences_of_sums, paired_sums, slice_sums, with_holm
+from fdarx_core.evaluation.bootstrap import (
+    PairedRows,
+    PairedSums,
+    differences_of_sums,
+    paired_sums,
+    slice_sums,
+    with_holm,
+)
 from fdarx_core.evaluation.cell_sums import (
     CellCounts,
     ClusterSums,
@@ -55,15 +63,19 @@ from fdarx_core.pipeline.evaluation_models import with_bert_scores
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.steps import batches
 from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, arrow_schema
-from fdarx_core.storage import Location, RunDirectory, read_table, write_records
+from fdarx_core.storage import Location, RunDirectory, read_tables, write_records
 
 T = TypeVar("T")
 Result = TypeVar("Result")
 
-_PARTS_AT_ONCE = 16
-"""Parts that a task sums up."""
+_FILES_AT_ONCE = 160
+"""Files of scores that a task reads and sums up. In smaller tasks, the fixed cost of each slice takes longer."""
 _PAIRS_BYTES = 2**28
 """Bytes that the sums of the pairs of one pass over the parts may take; more pairs take more passes."""
+_PAIR_COLUMNS = 7
+"""Sums by cluster of one metric of a pair: most metrics have at most three components in each cell, and a count."""
+_PAIRS_AT_ONCE = 16
+"""Pairs that are multiplied with the same samples at once: to draw them takes longer than to multiply."""
 
 ScoredPart: TypeAlias = tuple[Location, Location | None]
 """The scores of a part of one model or retriever, and its BERTScores, if there are any."""
@@ -175,23 +187,29 @@ class _Cells:
     def differences(self, pairs: Mapping[Pair, Wanted], *, seed: int, resamples: int) -> list[Difference]:
         """Return the differences of pairs of cells, corrected by Holm's method over all of them."""
         found: list[Difference] = []
-        bytes_each = 8 * 9 * len(COMPARED_RETRIEVERS) * max((one.clusters for one in self.layouts.values()), default=1)
+        most = max((len(wanted) for wanted in pairs.values()), default=1)
+        clusters = max((one.clusters for one in self.layouts.values()), default=1)
         some = [pair for pair, wanted in pairs.items() if wanted]
-        for chosen in batches(some, max(1, _PAIRS_BYTES // bytes_each)):
-            sums = {pair: ClusterSums() for pair in chosen}
-            widths: dict[Pair, list[int]] = {}
-            task = partial(_sum_up_pairs, self._retrieval, {pair: pairs[pair] for pair in chosen}, self._facts())
-            names = dict.fromkeys(_owner(key) for pair in chosen for key in pair)
-            for part in _in_order(self._executor, task, self._items(names)):
-                for pair, (widths[pair], clusters, matrix) in part.items():
-                    sums[pair].add(clusters, matrix)
-            for pair in widths:
-                metrics = [_metrics(self._retrieval)[metric] for metric, _ in pairs[pair]]
-                paired = unpack_pairs(sums.pop(pair).ordered(), metrics, widths[pair])
-                found += named_differences(
-                    pair, pairs[pair], differences_of_sums(paired, seed=seed, resamples=resamples)
-                )
+        for chosen in batches(some, max(1, _PAIRS_BYTES // (8 * _PAIR_COLUMNS * most * clusters))):
+            differences = _differences(self._paired({pair: pairs[pair] for pair in chosen}), seed, resamples)
+            for pair in [one for one in chosen if one in differences]:
+                found += named_differences(pair, pairs[pair], differences[pair])
         return with_holm(found, ["group"])
+
+    def _paired(self, pairs: Mapping[Pair, Wanted]) -> dict[Pair, list[PairedSums]]:
+        """Return the sums of those of the pairs that have questions in common, one for each metric."""
+        sums = {pair: ClusterSums() for pair in pairs}
+        widths: dict[Pair, list[int]] = {}
+        task = partial(_sum_up_pairs, self._retrieval, pairs, self._facts())
+        names = dict.fromkeys(_owner(key) for pair in pairs for key in pair)
+        for part in _in_order(self._executor, task, self._items(names)):
+            for pair, (widths[pair], clusters, matrix) in part.items():
+                sums[pair].add(clusters, matrix)
+        metrics = _metrics(self._retrieval)
+        return {
+            pair: unpack_pairs(sums.pop(pair).ordered(), [metrics[name] for name, _ in pairs[pair]], widths[pair])
+            for pair in widths
+        }
 
     def _facts(self) -> dict[CellKey, CellFacts]:
         return {key: layout.facts for key, layout in self.layouts.items()}
@@ -199,7 +217,8 @@ class _Cells:
     def _items(self, names: Iterable[str]) -> Iterator[list[list[ScoredPart]]]:
         """Yield, for some part numbers at a time, the parts of each of the models or retrievers."""
         chosen = [self._parts[name] for name in names]
-        for numbers in batches(sorted({number for one in chosen for number in one}), _PARTS_AT_ONCE):
+        at_once = max(1, _FILES_AT_ONCE // max(1, len(chosen)))
+        for numbers in batches(sorted({number for one in chosen for number in one}), at_once):
             yield [[one[number] for number in numbers if number in one] for one in chosen]
 
 
@@ -279,21 +298,31 @@ def _sum_up_pairs(
     return summed
 
 
+def _differences(
+    sums: Mapping[Pair, Sequence[PairedSums]], seed: int, resamples: int
+) -> dict[Pair, list[Difference | None]]:
+    """Return the differences of each pair. Pairs with the same number of clusters share their samples."""
+    found: dict[Pair, list[Difference | None]] = {}
+    by_size = groupby(sorted(sums, key=lambda pair: len(sums[pair][0].rows)), lambda pair: len(sums[pair][0].rows))
+    for some in (some for _, pairs in by_size for some in batches(pairs, _PAIRS_AT_ONCE)):
+        together = [one for pair in some for one in sums[pair]]
+        made = iter(differences_of_sums(together, seed=seed, resamples=resamples))
+        found |= {pair: list(islice(made, len(sums[pair]))) for pair in some}
+    return found
+
+
 def _read_cells(retrieval: bool, parts: Sequence[Sequence[ScoredPart]]) -> dict[CellKey, pa.Table]:
     """Return the rows of each cell in some parts; a column that an earlier version did not write is null."""
     schema = arrow_schema(RetrievalScore if retrieval else Score)
     found = [part for listed in parts for part in listed]
-    tables = [schema.empty_table(), *(read_table(scores) for scores, _ in found)]
-    table = pa.concat_tables(tables, promote_options="default").select(schema.names)
+    tables = [schema.empty_table(), *read_tables([scores for scores, _ in found])]
+    table = pa.concat_tables(tables, promote_options="default").select(schema.names).combine_chunks()
+    if semantic := [place for _, place in found if place]:
+        table = with_bert_scores(semantic, table)
     fields = ["retriever"] if retrieval else list(CellKey._fields)
-    if not retrieval:
-        table = with_bert_scores([semantic for _, semantic in found if semantic], table)
     cells: dict[CellKey, pa.Table] = {}
     for one in table.group_by(fields).aggregate([]).to_pylist():
-        chosen = [pc.field(name) == one[name] for name in fields]
-        matching = chosen[0]
-        for more in chosen[1:]:
-            matching &= more
+        matching = reduce(pc.and_, (pc.equal(table[name], one[name]) for name in fields))
         cells[CellKey(**{"model": "", "setting": "", **one})] = table.filter(matching)
     return cells
 

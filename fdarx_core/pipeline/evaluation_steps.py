@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -355,9 +355,9 @@ def write_samples(
     return len(samples), Counter((cells[grade.prediction_id], grade.outcome) for grade in grades)
 
 
-def read_cells(parts: PartFiles, model: str, part: int) -> list[SettingProgress]:
-    """Return the progress of a model's cells in a part that is marked."""
-    return parts.read(parts.done(f"graded/{model}"), part, SettingProgress)
+def read_cells(parts: PartFiles, model: str, numbers: Sequence[int]) -> Iterator[list[SettingProgress]]:
+    """Yield the progress of a model's cells in each of the parts, which must be marked."""
+    return parts.read_each(parts.done(f"graded/{model}"), numbers, SettingProgress)
 
 
 def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fdarx_core.pipeline.steps import batches
-from fdarx_core.records import Reject
-from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.records import Reject, from_table
+from fdarx_core.storage import RunDirectory, read_records, read_tables, write_records
 
 R = TypeVar("R")
+
+_FILES_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,13 @@ class PartFiles:
         """Return the rows of those parts that have a file of the kind, in the order of the numbers."""
         wanted = list(numbers)
         there = self.there(kind, wanted)
-        return [row for number in wanted if number in there for row in self.read(kind, number, record)]
+        return [row for rows in self.read_each(kind, [one for one in wanted if one in there], record) for row in rows]
+
+    def read_each(self, kind: str, numbers: Iterable[int], record: type[R]) -> Iterator[list[R]]:
+        """Yield the rows of each of the parts, which must have a file of the kind; some files are read at a time."""
+        for some in batches(numbers, _FILES_AT_ONCE):
+            for table in read_tables([self.run.part(kind, number) for number in some]):
+                yield list(from_table(table, record))
 
     def there(self, kind: str, numbers: Iterable[int]) -> set[int]:
         """Return those of the parts that have a file of the kind."""

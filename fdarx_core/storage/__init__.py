@@ -7,6 +7,7 @@ from fdarx_core.storage.run_directory import RunDirectory as RunDirectory
 from fdarx_core.storage.run_directory import version_of as version_of
 from fdarx_core.storage.tables import read_records as read_records
 from fdarx_core.storage.tables import read_table as read_table
+from fdarx_core.storage.tables import read_tables as read_tables
 from fdarx_core.storage.tables import read_where as read_where
 from fdarx_core.storage.tables import write_records as write_records
 from fdarx_core.storage.tables import write_table as write_table

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fdarx_core.llm import ResponseStore, ledger
-from fdarx_core.llm.response_index import open_key_file
+from fdarx_core.llm.response_index import KeyTable, open_key_file, write_key_file
+from fdarx_core.llm.response_usage import add_usage
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError, read_table
 from fdarx_core.storage.s3_client import client
@@ -233,6 +234,21 @@ def test_keys_of_any_form_are_found(tmp_path_factory: pytest.TempPathFactory, ke
     compacted(root)
     assert key_files(root)
     assert ResponseStore(root).get(listed) == {row.key: row for row in rows}
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_a_file_that_is_read_whole_finds_what_a_table_in_memory_finds(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    near = st.integers(0, 40) | st.integers(2**63, 2**63 + 40) | st.integers(2**64 - 40, 2**64 - 1)
+    keys = st.lists(near | st.integers(0, 2**64 - 1), min_size=1, max_size=200)
+    segments = [(f"t/{name}.parquet", np.array(data.draw(keys), np.uint64)) for name in "abc"]
+    table = KeyTable.of(segments, add_usage([]))
+    file = write_key_file(Location(tmp_path_factory.mktemp("index")), [table])
+    wanted = np.array(sorted({*data.draw(keys), *table.keys.tolist()}), np.uint64)
+    found = [sorted(source.find(wanted)) for source in (table, file, file)]  # the file is read whole the second time
+    assert found[0] == found[1] == found[2]
 
 
 def test_a_pickled_store_is_small_and_carries_its_key_files(root: Location) -> None:

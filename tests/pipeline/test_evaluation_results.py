@@ -116,16 +116,16 @@ def close(one: Figure, other: Figure) -> bool:
     return all(x == y if x is None or y is None else abs(x - y) < 1e-9 * (1 + abs(y)) for x, y in pairs)
 
 
-@pytest.mark.parametrize(("parts_at_once", "pairs_bytes"), [(100, 2**28), (3, 1), (1, 2**14)])
+@pytest.mark.parametrize(("files_at_once", "pairs_bytes"), [(100, 2**28), (9, 1), (1, 2**14)])
 def test_figures_of_parts_are_those_of_one_table(
     run: RunDirectory,
     scores: dict[CellKey, pa.Table],
     rankings: dict[str, pa.Table],
     monkeypatch: pytest.MonkeyPatch,
-    parts_at_once: int,
+    files_at_once: int,
     pairs_bytes: int,
 ) -> None:
-    monkeypatch.setattr(evaluation_results, "_PARTS_AT_ONCE", parts_at_once)
+    monkeypatch.setattr(evaluation_results, "_FILES_AT_ONCE", files_at_once)
     monkeypatch.setattr(evaluation_results, "_PAIRS_BYTES", pairs_bytes)
     cells = write_results(LateFirst(), run, progress(), RETRIEVERS, **OPTIONS)
     edges = length_edges(*scores.values())
@@ -150,7 +150,7 @@ def test_figures_of_parts_are_those_of_one_table(
 def test_tasks_that_end_in_another_order_make_the_same_bytes(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation_results, "_PARTS_AT_ONCE", 2)
+    monkeypatch.setattr(evaluation_results, "_FILES_AT_ONCE", 6)
     contents = []
     for executor in (LateFirst(), LocalExecutor()):
         write_results(executor, run, progress(), RETRIEVERS, **OPTIONS)

@@ -6,13 +6,14 @@ import pickle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.rag_steps import QuestionState, write_states
 from fdarx_core.records import RagAnswer, RagQuestion, RagScore, Reject
-from fdarx_core.storage import RunDirectory, read_records
+from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 
 
 def begun(folder: object) -> RunDirectory:
@@ -57,3 +58,29 @@ def test_all_rows_are_those_of_the_parts_that_are_there(tmp_path: Path) -> None:
         write_states(files, number, [answer])
     assert [row.question_id for row in files.read_all("answers", range(4), RagAnswer)] == ["1", "0"]
     assert list(read_records(files.run.part("answers", 3), RagAnswer)) == [answers[0].answers[0][0]]
+
+
+def assert_in_order(files: PartFiles) -> None:
+    """The rows of each part come in the order of the numbers, however many files are read at a time."""
+    for number in range(7):
+        files.write(
+            "questions", number, [RagQuestion(f"{number}-{one}", "?", []) for one in range(number)], RagQuestion
+        )
+    numbers = [5, 0, 6, 2, 1, 4, 3]
+    found = list(files.read_each("questions", numbers, RagQuestion))
+    assert [[row.id for row in rows] for rows in found] == [[f"{n}-{one}" for one in range(n)] for n in numbers]
+    damaged = files.run.part("questions", 4)
+    damaged.write_bytes(b"PAR1 and no more")
+    with pytest.raises(StorageError, match=r"part-000004\.parquet is damaged"):
+        list(files.read_each("questions", numbers, RagQuestion))
+
+
+def test_parts_are_read_some_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fdarx_core.pipeline.part_files._FILES_AT_ONCE", 3)
+    assert_in_order(PartFiles(begun(tmp_path / "run"), "0"))
+
+
+@pytest.mark.s3
+def test_parts_on_s3_are_read_some_at_a_time(bucket: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fdarx_core.pipeline.part_files._FILES_AT_ONCE", 3)
+    assert_in_order(PartFiles(begun(bucket / "run"), "0"))
