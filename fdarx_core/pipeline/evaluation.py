@@ -176,7 +176,7 @@ class Evaluation(PipelineJob):
     intake: IntakeSummary = field(default_factory=IntakeSummary, init=False)
 
     def prepare(self, *, planned: bool) -> None:
-        """Copy the benchmark into the run, and rank passages. What is read and ranked for a plan stays in the run."""
+        """Copy the benchmark into the run, and rank passages."""
         with self.timed("intake"):
             self._take_in()
         self.numbers = range(self.intake.parts)
