@@ -16,7 +16,7 @@ from typing import Any
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.predictions import citing_settings
 from fdarx_core.evaluation.settings import RETRIEVED
-from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
+from fdarx_core.evaluation.tables import added_metrics_table, hallucination_table, table_1, table_2, table_text
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, GivenAnswers
@@ -303,7 +303,12 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
         print_json(run_result(run))
         return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
     figures = list(read_records(run.file("metrics.parquet"), Figure))
-    for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures), added_metrics_table(figures)):
+    for grid in (
+        table_1(figures, judge=info["config"]["judge"]),
+        table_2(figures),
+        hallucination_table(figures),
+        added_metrics_table(figures),
+    ):
         if grid.rows:
             print(f"\n{table_text(grid)}")
     for cell in info["cells"]:
