@@ -15,6 +15,7 @@ from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
+from jobs import stop
 from jobs.cli import run_as
 from jobs.options import JobConfig, Names, one_of
 from jobs.output import print_json
@@ -53,6 +54,8 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     """
     config = config or CompareConfig()
     opened = [_evaluation(address) for address in runs]
+    if len(opened) == 1 and len({cell["model"] for cell in opened[0].info()["cells"]}) < 2:
+        stop(f"{opened[0].root} has the answers of one model; give two runs or more")
     names = run_names(opened)
     compared, barriers = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
