@@ -164,7 +164,7 @@ def _stated(figures: Iterable[Figure], known: KnownModels, shares: Mapping[str, 
         kind = one.keys["group"]
         if one.keys["group_by"] != "type" or not one.rows or one.keys["setting"] not in SETTINGS:
             continue
-        if one.metric == "hallucination_rate":
+        if one.metric == "hallucination_rate" and kind == "refusal":
             one = _complement(one)
         elif one.metric != "accuracy" or kind not in ("factual", "multihop"):
             continue

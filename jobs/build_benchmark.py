@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -207,7 +206,7 @@ def _run(config: BuildConfig) -> int:
     from fdarx_core.storage import RunDirectory
     from jobs.output import print_json
     from jobs.progress import busy
-    from jobs.session import is_done, run_result, versions, warn_of_batches
+    from jobs.session import check_servers, is_done, run_folder, run_result, versions, warn_of_batches
     from jobs.track import tracked
 
     with busy("looking for labels", quiet=config.quiet):
@@ -226,10 +225,11 @@ def _run(config: BuildConfig) -> int:
     )
     reuse = [RunDirectory.open(other) for other in config.reuse]
     if config.plan:
-        with TemporaryDirectory() as folder:
+        with run_folder(config.out, plan=True) as folder:
             run = RunDirectory.begin(folder, job="build_benchmark", config={}, versions={})
             _make(config, spec, run, [])
         return 0
+    check_servers(spec.roles.used, config.out, batch=config.batch)
     identity = config.identity(spec.roles)
     run = RunDirectory.begin(config.out, job="build_benchmark", config=identity, versions=versions())
     if not is_done(run):

@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
-from cyclopts.config import Dict, Env
+from cyclopts.config import Dict
 
 from jobs import exit_code, stop
+from jobs.environment import Environment
 from jobs.output import json_alone
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ def _finetune(given: Sequence[str]) -> App:
     return app
 
 
+def _names() -> list[str]:
+    """Return the names of all jobs, also of those below others."""
+    return [*_JOBS, *(f"review {name}" for name in _REVIEW), "finetune verifier", "finetune retriever"]
+
+
 def reference() -> str:
     """Return the help of all jobs as a page of Markdown: where options are read from, and the options of each job."""
     _, heading, jobs = _app(["finetune"]).generate_docs().partition("**Commands**:")
@@ -130,7 +136,7 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
     code 2."""
     given, values = _without_config(list(arguments))
     app = _app(given)
-    app.config = (Env("FDARX_"), Dict(values, use_commands_as_keys=False, source="the file of --config"))
+    app.config = (Environment(_names()), Dict(values, use_commands_as_keys=False, source="the file of --config"))
     try:
         command, bound, _ = app.parse_args(given, exit_on_error=False, print_error=False)
     except CycloptsError as error:

@@ -1,4 +1,4 @@
-"""Compare evaluations: their tables in one, and the differences between their models with intervals."""
+"""Compare evaluations, or the models of one: their tables, and the differences between models with intervals."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from fdarx_core.evaluation.comparability import Barrier
-from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
+from fdarx_core.evaluation.figures import COMPARED, SMALLEST
+from fdarx_core.evaluation.tables import added_metrics_table, hallucination_table, table_1, table_2, table_text
 from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
-from jobs.options import JobConfig
+from jobs.options import JobConfig, Names, one_of
 from jobs.output import print_json
 
 _SHOWN = 20
@@ -31,6 +32,16 @@ class CompareConfig(JobConfig):
     """random seed of the intervals"""
     resamples: int = Field(2000, ge=100)
     """number of bootstrap resamples; more give more stable intervals"""
+    metric: Annotated[Names, one_of(dict.fromkeys(name for name, _ in COMPARED), "metric")] = Field(
+        default_factory=list
+    )
+    """print all differences of these metrics, such as hallucination_rate or accuracy (those with the smallest p of any
+    metric)"""
+    topic: Annotated[Names, one_of(dict.fromkeys(group for _, group in COMPARED), "topic")] = Field(
+        default_factory=list
+    )
+    """print all differences on these topics of labels, such as Contraindications, or on these question types: factual,
+    multihop, refusal, answerable, all (those with the smallest p on any)"""
 
 
 def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Parameter(name="*")] = None) -> int:
@@ -39,12 +50,12 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     Parameters
     ----------
     runs
-        Two or more runs of `fdarx evaluate`, on disk or s3://.
+        Runs of `fdarx evaluate`, on disk or s3://; of a single run, its models are compared.
     """
     config = config or CompareConfig()
-    if len(runs) < 2:
-        stop("give two runs or more")
     opened = [_evaluation(address) for address in runs]
+    if len(opened) == 1 and len({cell["model"] for cell in opened[0].info()["cells"]}) < 2:
+        stop(f"{opened[0].root} has the answers of one model; give two runs or more")
     names = run_names(opened)
     compared, barriers = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
@@ -58,7 +69,7 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         rows |= {"figures": [one.to_row() for one in figures], "differences": [one.to_row() for one in compared]}
         print_json({"runs": dict(zip(names, map(str, runs), strict=True)), **rows, "page": config.out})
         return 0
-    _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, barriers)
+    _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, barriers, config)
     print(f"\npage  {config.out}")
     return 0
 
@@ -74,19 +85,38 @@ def _evaluation(address: str) -> RunDirectory:
 
 
 def _tell(
-    figures: Sequence[Figure], judges: Sequence[str], compared: Sequence[Difference], barriers: Sequence[Barrier]
+    figures: Sequence[Figure],
+    judges: Sequence[str],
+    compared: Sequence[Difference],
+    barriers: Sequence[Barrier],
+    config: CompareConfig,
 ) -> None:
     judge = ", ".join(dict.fromkeys(judges))
-    for grid in (table_1(figures, judge=judge), table_2(figures), added_metrics_table(figures)):
+    tables = (
+        table_1(figures, judge=judge),
+        table_2(figures),
+        hallucination_table(figures),
+        added_metrics_table(figures),
+    )
+    for grid in tables:
         if grid.rows:
             print(f"\n{table_text(grid)}")
     for note in barrier_notes(barriers):
         print(f"\n{note}")
     if not compared and not barriers:
-        print("\nThe runs share no questions, so no differences: are they of the same benchmark?")
-    for one in sorted(compared, key=lambda row: row.p_holm or 0)[:_SHOWN]:
+        print("\nThe models share no questions, so no differences: are the runs of the same benchmark?")
+    chosen = [
+        one
+        for one in sorted(compared, key=lambda row: row.p_holm or 0)
+        if one.metric in (config.metric or {one.metric}) and one.keys["group"] in (config.topic or {one.keys["group"]})
+    ]
+    if compared and not chosen:
+        print("\nNo difference: these topics or types have no graded questions in common, or all are on one drug.")
+    print()
+    for one in chosen if config.metric or config.topic else chosen[:_SHOWN]:
         cell = " · ".join(filter(None, (one.first["setting"], one.first["retriever"])))
-        interval = f"{one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}], p {one.p_holm:.4f} (Holm)"
+        few = f", only {one.rows} questions" if one.rows < SMALLEST else ""
+        interval = f"{one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}], p {one.p_holm:.4f} (Holm){few}"
         print(f"{one.metric}, {one.keys['group']}, {cell}: {one.first['model']} − {one.second['model']} {interval}")
 
 

@@ -35,7 +35,7 @@ from jobs.options import (
 )
 from jobs.output import print_json
 from jobs.progress import busy
-from jobs.session import carried_out, end_code, is_done, run_result, session, versions
+from jobs.session import carried_out, end_code, is_done, run_folder, run_result, session, versions
 from jobs.track import tracked
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
@@ -175,30 +175,32 @@ def evaluate_rag(*, config: Annotated[EvaluateRagConfig, Parameter(name="*")]) -
     if lost := lost - sum(bool(one.title) for one in chosen):
         print(f"{lost} questions are on documents that the index lacks; no rank is counted for them", file=sys.stderr)
     identity = config.identity(spec, chosen)
-    run = RunDirectory.begin(config.out, job="evaluate_rag", config=identity, versions=versions())
-    if is_done(run, CODE_VERSION):
+    with run_folder(config.out, plan=config.plan) as out:
+        run = RunDirectory.begin(out, job="evaluate_rag", config=identity, versions=versions())
+        if is_done(run, CODE_VERSION):
+            return tracked(run, config.track, _tell(run, spec, config))
+        if rejects:
+            where = "" if config.plan else f", see {run.part('rejects', 0)}"
+            print(f"{len(rejects)} rows of {config.questions} are no questions{where}", file=sys.stderr)
+        read = (config.index, config.cosine_model, config.reranker_model)
+        working = session(
+            config, _PHASES, executor=config.executor, asking="answer", read=read, size=len(chosen), run=run
+        )
+        with working as (progress, executor):
+            evaluation = RagEvaluation(
+                run=run,
+                executor=executor,
+                spec=spec,
+                questions=chosen,
+                rejects=rejects,
+                progress=progress,
+                seed=config.seed,
+                resamples=config.resamples,
+                reuse=[RunDirectory.open(other) for other in config.reuse],
+            )
+            if not carried_out(evaluation, progress, plan=config.plan):
+                return 0
         return tracked(run, config.track, _tell(run, spec, config))
-    if rejects:
-        print(
-            f"{len(rejects)} rows of {config.questions} are no questions, see {run.part('rejects', 0)}", file=sys.stderr
-        )
-    read = (config.index, config.cosine_model, config.reranker_model)
-    working = session(config, _PHASES, executor=config.executor, asking="answer", read=read, size=len(chosen), run=run)
-    with working as (progress, executor):
-        evaluation = RagEvaluation(
-            run=run,
-            executor=executor,
-            spec=spec,
-            questions=chosen,
-            rejects=rejects,
-            progress=progress,
-            seed=config.seed,
-            resamples=config.resamples,
-            reuse=[RunDirectory.open(other) for other in config.reuse],
-        )
-        if not carried_out(evaluation, progress, plan=config.plan):
-            return 0
-    return tracked(run, config.track, _tell(run, spec, config))
 
 
 def _tell(run: RunDirectory, spec: RagSpec, config: EvaluateRagConfig) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.predictions import citing_settings
 from fdarx_core.evaluation.settings import RETRIEVED
-from fdarx_core.evaluation.tables import added_metrics_table, table_1, table_2, table_text
+from fdarx_core.evaluation.tables import added_metrics_table, hallucination_table, table_1, table_2, table_text
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, GivenAnswers
@@ -34,7 +34,16 @@ from jobs.evaluate import EvaluateConfig
 from jobs.options import HOW, PRESENTATION, check_roles, load_all, unknown_model
 from jobs.output import print_json
 from jobs.progress import ProgressLine, busy
-from jobs.session import carried_out, is_done, run_result, session, versions, warn_of_batches
+from jobs.session import (
+    carried_out,
+    check_servers,
+    is_done,
+    run_folder,
+    run_result,
+    session,
+    versions,
+    warn_of_batches,
+)
 from jobs.track import tracked
 from serving.memory import estimate_memory
 from serving.served_model import ServedModel, load_served, missing_key, missing_model_files
@@ -215,42 +224,44 @@ def run(config: EvaluateConfig) -> int:
     with busy("reading the benchmark", quiet=config.quiet):
         benchmark = earlier.benchmark if earlier is not None else read_benchmark(config.benchmark, config.split)
     benchmark.rejects.extend(rejects)
-    run = RunDirectory.begin(config.out, job="evaluate", config=identity(config, spec), versions=versions())
-    check_benchmark(run, benchmark.about["digest"], given)
-    if is_done(run, CODE_VERSION):
+    check_servers(spec.used, config.out, batch=config.batch and not config.plan)
+    with run_folder(config.out, plan=config.plan) as out:
+        run = RunDirectory.begin(out, job="evaluate", config=identity(config, spec), versions=versions())
+        check_benchmark(run, benchmark.about["digest"], given)
+        if is_done(run, CODE_VERSION):
+            return tracked(run, config.track, _tell(run, config))
+        if not config.plan:
+            warn_of_batches(run, batch=config.batch)
+        with (
+            session(
+                config,
+                _PHASES,
+                executor=config.asking_executor,
+                asking="answer",
+                read=astuple(spec.directories),
+                size=_size(benchmark, config.sample),
+                run=run,
+                for_models=cpus_for(served, spec.judge),
+            ) as (progress, executor),
+            fleet_of(served, spec.judge, progress, gpus=config.gpus, cpus=config.cpus) as fleet,
+        ):
+            evaluation = Evaluation(
+                run=run,
+                executor=executor,
+                progress=progress,
+                reuse=[RunDirectory.open(other) for other in config.reuse],
+                benchmark=benchmark,
+                spec=spec,
+                given=given,
+                earlier=earlier,
+                sample=config.sample,
+                seed=config.seed,
+                resamples=config.resamples,
+                fleet=fleet,
+            )
+            if not carried_out(evaluation, progress, plan=config.plan):
+                return 0
         return tracked(run, config.track, _tell(run, config))
-    if not config.plan:
-        warn_of_batches(run, batch=config.batch)
-    with (
-        session(
-            config,
-            _PHASES,
-            executor=config.asking_executor,
-            asking="answer",
-            read=astuple(spec.directories),
-            size=_size(benchmark, config.sample),
-            run=run,
-            for_models=cpus_for(served, spec.judge),
-        ) as (progress, executor),
-        fleet_of(served, spec.judge, progress, gpus=config.gpus, cpus=config.cpus) as fleet,
-    ):
-        evaluation = Evaluation(
-            run=run,
-            executor=executor,
-            progress=progress,
-            reuse=[RunDirectory.open(other) for other in config.reuse],
-            benchmark=benchmark,
-            spec=spec,
-            given=given,
-            earlier=earlier,
-            sample=config.sample,
-            seed=config.seed,
-            resamples=config.resamples,
-            fleet=fleet,
-        )
-        if not carried_out(evaluation, progress, plan=config.plan):
-            return 0
-    return tracked(run, config.track, _tell(run, config))
 
 
 def _earlier_evaluation(config: EvaluateConfig) -> EarlierEvaluation | None:
@@ -292,7 +303,12 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
         print_json(run_result(run))
         return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
     figures = list(read_records(run.file("metrics.parquet"), Figure))
-    for grid in (table_1(figures, judge=info["config"]["judge"]), table_2(figures), added_metrics_table(figures)):
+    for grid in (
+        table_1(figures, judge=info["config"]["judge"]),
+        table_2(figures),
+        hallucination_table(figures),
+        added_metrics_table(figures),
+    ):
         if grid.rows:
             print(f"\n{table_text(grid)}")
     for cell in info["cells"]:

@@ -31,7 +31,7 @@ from jobs.options import HOW, PRESENTATION, check_roles, load_all
 from jobs.output import print_json
 from jobs.progress import busy
 from jobs.score_factuality import ScoreFactualityConfig, first_and_last
-from jobs.session import carried_out, end_code, is_done, run_result, session, versions
+from jobs.session import carried_out, end_code, is_done, run_folder, run_result, session, versions
 from jobs.track import tracked
 
 _NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email"}
@@ -169,31 +169,32 @@ def run(config: ScoreFactualityConfig) -> int:
         summary = answers.summary()
     chosen = summary.chosen(config.sample, config.seed)
     made_of = identity(config, spec, source, summary)
-    run = RunDirectory.begin(config.out, job="score_factuality", config=made_of, versions=versions())
-    if is_done(run, CODE_VERSION):
+    with run_folder(config.out, plan=config.plan) as out:
+        run = RunDirectory.begin(out, job="score_factuality", config=made_of, versions=versions())
+        if is_done(run, CODE_VERSION):
+            return tracked(run, config.track, _tell(run, config))
+        rejects = [*statements.rejects, *(source.rejects if source else ())]
+        intake = _intake(summary, statements, source, len(chosen))
+        _tell_intake(intake, "" if config.plan else f", see {run.part('rejects', 0)}")
+        del source  # from here the workers hold it
+        read = [config.bertscore_model, config.cosine_model, spec.safety]
+        with session(
+            config, _PHASES, executor=config.executor, asking="check", read=read, size=summary.answers, run=run
+        ) as (progress, executor):
+            evaluation = FactualityEvaluation(
+                run=run,
+                executor=executor,
+                spec=spec,
+                rows=lambda: _rows(answers, chosen, rejects),
+                input_info=intake,
+                progress=progress,
+                seed=config.seed,
+                resamples=config.resamples,
+                reuse=[RunDirectory.open(other) for other in config.reuse],
+            )
+            if not carried_out(evaluation, progress, plan=config.plan):
+                return 0
         return tracked(run, config.track, _tell(run, config))
-    rejects = [*statements.rejects, *(source.rejects if source else ())]
-    intake = _intake(summary, statements, source, len(chosen))
-    _tell_intake(intake, run)
-    del source  # from here the workers hold it
-    read = [config.bertscore_model, config.cosine_model, spec.safety]
-    with session(
-        config, _PHASES, executor=config.executor, asking="check", read=read, size=summary.answers, run=run
-    ) as (progress, executor):
-        evaluation = FactualityEvaluation(
-            run=run,
-            executor=executor,
-            spec=spec,
-            rows=lambda: _rows(answers, chosen, rejects),
-            input_info=intake,
-            progress=progress,
-            seed=config.seed,
-            resamples=config.resamples,
-            reuse=[RunDirectory.open(other) for other in config.reuse],
-        )
-        if not carried_out(evaluation, progress, plan=config.plan):
-            return 0
-    return tracked(run, config.track, _tell(run, config))
 
 
 def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:
@@ -225,11 +226,11 @@ def _intake(
     }
 
 
-def _tell_intake(info: dict[str, Any], run: RunDirectory) -> None:
+def _tell_intake(info: dict[str, Any], where: str) -> None:
     intake, statements = info["intake"], info["references"]
     rejects = intake["rejects"] + statements["rejects"] + info["evidence_rejects"]
     if rejects:
-        print(f"{rejects} rows can't be used, see {run.part('rejects', 0)}", file=sys.stderr)
+        print(f"{rejects} rows can't be used{where}", file=sys.stderr)
     if not statements["rows"]:
         print("no reference statements (--references): no completeness, and no correlations with it", file=sys.stderr)
     elif statements["matched"] < statements["questions"]:

@@ -228,8 +228,9 @@ class ReviewExportConfig(JobConfig):
     for `rg.Dataset.from_disk`; pairs: the claims on which people have a verdict, for `fdarx verify --pairs`"""
     out: str
     """folder (label-studio, argilla) or .jsonl file (pairs) to write, on disk or s3://"""
-    blind: bool = False
-    """label-studio, argilla: without the judge's decisions as predictions or suggestions"""
+    show_decisions: bool = False
+    """label-studio, argilla: show annotators the judge's decisions, as predictions or suggestions; this biases them, so
+    their annotations count as made with the decision in view"""
 
 
 def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name="*")]) -> int:
@@ -245,9 +246,9 @@ def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name=
     if config.to == "pairs":
         counts, written = {"pairs": export_pairs(opened, out)}, [out]
     elif config.to == "argilla":
-        written = export_argilla(opened, out, blind=config.blind)
+        written = export_argilla(opened, out, show_decisions=config.show_decisions)
     else:
-        written = export_label_studio(opened, out, blind=config.blind)
+        written = export_label_studio(opened, out, show_decisions=config.show_decisions)
     if config.as_json:
         print_json({"review": review, **counts, "written": [str(place) for place in written]})
         return 0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
 import orjson
@@ -22,7 +20,7 @@ from fdarx_core.storage import RunDirectory
 from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, usable_criteria
 from jobs.options import BASELINE, AskingConfig, Names
 from jobs.output import print_json
-from jobs.session import carried_out, is_done, session, versions
+from jobs.session import carried_out, is_done, run_folder, session, versions
 
 _PHASES = {"judge": "labels judged"}
 _JOB = "review_judges"
@@ -69,16 +67,11 @@ def judges(*, config: Annotated[ReviewJudgesConfig | None, Parameter(name="*")] 
     spec = TrialSpec(config.part, config.load_roles(), judges_of(config.criteria), config.max_requests, config.max_cost)
     identity = {"part": config.part, "set": set_digest(), **judging_identity(spec.roles, config.criteria)}
     reuse = [RunDirectory.open(other) for other in config.reuse]
-    with _folder(config) as out:
+    with run_folder(config.out, plan=config.plan) as out:
         run = RunDirectory.begin(out, job=_JOB, config=identity, versions=versions())
         if is_done(run, CODE_VERSION) or _tried(config, spec, run, reuse):
             _tell(config, run)
     return 0
-
-
-def _folder(config: ReviewJudgesConfig) -> AbstractContextManager[str]:
-    """Return the folder of the run; without one, and for a plan, one that is removed at the end."""
-    return TemporaryDirectory() if config.out is None or config.plan else nullcontext(config.out)
 
 
 def _tried(config: ReviewJudgesConfig, spec: TrialSpec, run: RunDirectory, reuse: Sequence[RunDirectory]) -> bool:

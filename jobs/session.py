@@ -8,15 +8,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import orjson
 
-from fdarx_core.llm import AskingStopped
-from fdarx_core.pipeline.asking import PlanRow, batch_records
+from fdarx_core.llm import AskingStopped, ModelConfig
+from fdarx_core.pipeline.asking import PlanRow, batch_records, check_batch_apis
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
-from fdarx_core.storage import RunDirectory, version_of
+from fdarx_core.storage import Location, RunDirectory, StorageError, version_of
 from fdarx_core.storage.errors import Unreachable
 from fdarx_core.telemetry import process_span
 from jobs import STOPPED
@@ -63,6 +65,32 @@ def ending(run: RunDirectory) -> Iterator[None]:
         raise
     finally:
         run.release()
+
+
+@contextmanager
+def run_folder(out: str | None, *, plan: bool) -> Iterator[str]:
+    """Return the folder of a run: `out`; for a plan, and without `out`, one that is removed when the block ends.
+
+    The machines of a cluster share no temporary folder: there, the folder of a plan is beside `out`.
+    """
+    if out is not None and not plan:
+        yield out
+    elif out is not None and os.environ.get("RAY_ADDRESS"):
+        folder = Location(f"{Location(out)}.plan-{uuid4().hex}")
+        try:
+            yield folder.address
+        finally:
+            _delete_plan(folder)
+    else:
+        with TemporaryDirectory() as name:
+            yield name
+
+
+def _delete_plan(folder: Location) -> None:
+    try:
+        folder.delete_tree()
+    except StorageError as error:  # a run needs no permission to delete, but this folder is no run
+        print(f"the files of the plan are left in {folder}: {error}", file=sys.stderr)
 
 
 @contextmanager
@@ -116,6 +144,12 @@ def _await_in_flight(executor: Executor) -> None:
         print(f"\nnothing more is asked; {what}", file=sys.stderr)
         with suppress(KeyboardInterrupt):
             executor.await_stopped()
+
+
+def check_servers(models: Mapping[str, ModelConfig], out: str, *, batch: bool) -> None:
+    """Raise ModelsError, before a run begins, if it is to ask a server in batches that has no batch API."""
+    if batch:
+        check_batch_apis(models.values(), Location(out) / "responses")
 
 
 def warn_of_batches(run: RunDirectory, *, batch: bool) -> None:

@@ -21,7 +21,9 @@ ITEM = re.compile(r"\s*(?:[-*](?=\s)|[•·]|\(?\d{1,2}[.)](?=\s))\s*")
 """The mark before an item of a list."""
 _ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
 _REFERENCE = pattern("cross_reference", re.I)
-_CELL_NAME = re.compile(r"^[^|.:]{1,40}: \| ")
+_CELLS = " | "
+_CELL_HEADER = re.compile(r"[^:|]{1,80}: ")
+"""The header of a column before the value of a cell."""
 _GAP = re.compile(r"(?<=\.)\s*\.$|\s+(?=[.,;](?:\s|$))")
 """The rest of a removed cross-reference: a space before a full stop, or a second full stop."""
 
@@ -41,7 +43,7 @@ class CandidateSentence:
         bullet = ITEM.match(self.text)
         text = _REFERENCE.sub("", self.text[bullet.end() if bullet else 0 :])
         text = _GAP.sub("", text)
-        text = _CELL_NAME.sub("", text).replace(" | ", "; ").strip(" ;,:|")
+        text = text.replace(f":{_CELLS}", ": ").replace(_CELLS, "; ").strip(" ;,:|")
         return text if text.endswith((".", "!", "?", ".)", '."')) else f"{text}."
 
 
@@ -65,9 +67,24 @@ def parse_label_text(text: str) -> ParsedText:
         if announced and ITEM.match(line) and len(sentences[-1]) + len(line) <= LONGEST_LIST:
             sentences[-1] = f"{sentences[-1]} {ITEM.sub('', line, count=1).rstrip(' ;,.')};"
             continue
-        sentences += split_sentences(line)
+        sentences += _row_sentences(line) if _CELLS in line else split_sentences(line)
         announced = bool(sentences) and sentences[-1].endswith(":")
     return ParsedText(sentences)
+
+
+def _row_sentences(row: str) -> list[str]:
+    """Return the sentences of a table row; a sentence within a cell has the name of the row and of the column too."""
+    name, *cells = row.split(_CELLS)
+    found, current = list[str](), name
+    for cell in cells:
+        first, *others = split_sentences(cell) or [""]
+        current += f"{_CELLS}{first}"
+        if others:
+            header = _CELL_HEADER.match(cell)
+            lead = f"{name}{_CELLS}{header[0] if header else ''}"
+            found += [current, *(f"{lead}{one}" for one in others)]
+            current = name
+    return found if found and current == name else [*found, current]
 
 
 def _refers_only(text: str) -> bool:

@@ -21,6 +21,7 @@ _CAPTION = re.compile(r"(?:Table|Figure)\s+\w+[.:]?\s", re.IGNORECASE)
 _LONGEST_HEADING = 160
 """Characters of the longest line that is read as a heading."""
 _REFERENCE = pattern("cross_reference", re.I)
+_FOOTNOTE = re.compile(r"\s*\[\d{1,2}\]")
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,9 @@ class LabelStatement:
 
 
 def quoted(text: str) -> str:
-    """Return a piece of a label as it can be quoted: up to its last word, without a cross-reference at the end."""
-    text = text.strip()
+    """Return a piece of a label as it can be quoted: up to its last word, without a cross-reference at the end, and
+    without numbers of footnotes, which would be citations in an answer."""
+    text = _FOOTNOTE.sub("", text).strip()
     end = next(
         (found.start() for found in _REFERENCE.finditer(text) if not re.search(r"\w", text[found.end() :])), None
     )

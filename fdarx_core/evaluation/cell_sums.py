@@ -27,7 +27,7 @@ _OUTCOMES = ("answered", "refused", "unparsed", "failed")
 class CellCounts:
     """Counts of some rows of a cell, of Score or RetrievalScore.
 
-    `names` has the answerable questions by value of category and section, `lengths` the characters of each label.
+    `names` has all questions by category and the answerable ones by section, `lengths` the characters of each label.
     The fields from `outcomes` on are of Score rows; `latencies` are of questions with a reply.
     """
 
@@ -47,7 +47,10 @@ class CellCounts:
         """Return the counts of the rows of a table."""
         columns = ScoreColumns(table)
         answerable = ~columns.is_in("type", "refusal")
-        names = {by: Counter(columns.strings(by)[answerable].tolist()) for by in ("category", "section")}
+        names = {
+            "category": Counter(columns.strings("category").tolist()),
+            "section": Counter(columns.strings("section")[answerable].tolist()),
+        }
         made = cls(table.num_rows, columns.facts, names, label_lengths(table), set(columns.clusters))
         if "outcome" in table.column_names:
             made.outcomes.update(columns.strings("outcome").tolist())

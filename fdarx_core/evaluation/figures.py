@@ -21,6 +21,7 @@ from fdarx_core.evaluation.bootstrap import (
     with_holm,
 )
 from fdarx_core.evaluation.metrics import (
+    HALLUCINATIONS,
     JUDGED,
     Mask,
     Metric,
@@ -28,6 +29,7 @@ from fdarx_core.evaluation.metrics import (
     score_metrics,
 )
 from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import Difference, Estimate, Figure
 
 
@@ -44,7 +46,8 @@ class CellKey(NamedTuple):
 
 TYPES = ("factual", "multihop", "refusal")
 SMALLEST = 10
-"""Questions that a category or section needs for figures of its own; smaller ones are pooled as `OTHER`."""
+"""Questions that a section needs for figures of its own, and a category that is none of `TOPICS`; smaller ones are
+pooled as `OTHER`. With fewer, a rate says little."""
 OTHER = "other"
 LENGTHS = ("short", "medium", "long")
 
@@ -68,12 +71,13 @@ StandingNames = Mapping[str, Sequence[str]]
 
 
 def subgroups(columns: ScoreColumns, edges: Edges, standing: StandingNames) -> list[Group]:
-    """Return the answerable questions by category, section, length of the label and whether the answer has a number."""
+    """Return all questions by category, and the answerable ones by section, length of the label and whether the answer
+    has a number."""
     answerable = ~columns.is_in("type", "refusal")
     tertile = np.searchsorted(edges, columns.number("label_characters"))
     numeric = columns.number("numeric") > 0
     return [
-        *_by_name(columns, "category", answerable, standing),
+        *_by_name(columns, "category", np.ones(columns.rows, dtype=np.bool_), standing),
         *_by_name(columns, "section", answerable, standing),
         *(("label_length", name, answerable & (tertile == at)) for at, name in enumerate(LENGTHS)),
         ("numeric", "numeric", answerable & numeric),
@@ -93,12 +97,25 @@ def _by_name(columns: ScoreColumns, by: str, among: Mask, standing: StandingName
     return [*groups, (by, OTHER, among & ~columns.is_in(by, *alone))]
 
 
-def standing_names(rows: Mapping[str, int]) -> list[str]:
-    """Return the names that have enough rows for figures of their own, in ascending order."""
-    return sorted(name for name, count in rows.items() if name not in ("", OTHER) and count >= SMALLEST)
+def standing_names(rows: Mapping[str, Mapping[str, int]]) -> StandingNames:
+    """Return the names that have figures of their own, in ascending order, from the rows by category and by section.
+
+    They are those with enough rows; of the categories also all of `TOPICS` that have any, since who asks about a topic
+    must see how few its questions are.
+    """
+    return {
+        by: sorted(
+            name
+            for name, count in counts.items()
+            if name not in ("", OTHER) and (count >= SMALLEST or (by == "category" and name in TOPICS))
+        )
+        for by, counts in rows.items()
+    }
 
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
+CATEGORY_METRICS = (HALLUCINATIONS,)
+"""Metrics that are also given by category: those of answerable and refusal questions together."""
 RETRIEVAL_SUBGROUP_METRICS = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
 
 
@@ -113,7 +130,8 @@ def figure_slices(
     types = {name: rows for _, name, rows in type_groups(columns)}
     named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
     for by, name, rows in subgroups(columns, edges, standing):
-        named += [(by, name, (metrics[metric], rows)) for metric in by_subgroup]
+        listed = [*by_subgroup, *(CATEGORY_METRICS if by == "category" else ())]
+        named += [(by, name, (metrics[metric], rows)) for metric in listed if metric in metrics]
     return named
 
 
@@ -155,7 +173,7 @@ def _with_undecided(sums: Sequence[SliceSums], seed: int, resamples: int) -> lis
 
 Pair = tuple[CellKey, CellKey]
 Wanted = Sequence[tuple[str, str]]
-"""(metric, group by question type)"""
+"""(metric, group by question type, or topic)"""
 
 COMPARED: Wanted = (
     ("accuracy", "factual"),
@@ -167,7 +185,10 @@ COMPARED: Wanted = (
     ("citation_f1", "answerable"),
     ("citation_f1_eq", "answerable"),
     ("refusal_f1", "all"),
+    *((HALLUCINATIONS, group) for group in ("answerable", "refusal", "all")),
+    *((HALLUCINATIONS, topic) for topic in TOPICS),
 )
+"""Those by topic are compared between models only, not between settings of one model."""
 
 COMPARED_RETRIEVERS: Wanted = tuple(
     (metric, group)
@@ -228,8 +249,16 @@ def compare_pairs(
 def comparison_pairs(
     pairs: Iterable[Pair], metrics: Wanted, excluded: Callable[[CellKey, CellKey], Collection[str]]
 ) -> dict[Pair, Wanted]:
-    """Return the metrics and question types to compare in each pair, without those that are excluded there."""
-    return {(a, b): [one for one in metrics if one[0] not in excluded(a, b)] for a, b in pairs}
+    """Return the metrics, each with its question types or topics, to compare in each pair, without those that are
+    excluded there."""
+    return {
+        (a, b): [
+            (metric, group)
+            for metric, group in metrics
+            if metric not in excluded(a, b) and (group not in TOPICS or a.model != b.model)
+        ]
+        for a, b in pairs
+    }
 
 
 def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
@@ -244,6 +273,7 @@ def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
 def pair_slices(first: PairedRows, metrics: Mapping[str, Metric], wanted: Wanted) -> list[MetricSlice]:
     """Return the slices of a comparison, by the rows of its first cell."""
     groups = {name: rows for _, name, rows in type_groups(first.columns)}
+    groups |= {topic: first.columns.is_in("category", topic) for topic in TOPICS}
     return [(metrics[metric], groups[group]) for metric, group in wanted]
 
 

@@ -94,6 +94,12 @@ ALL = ("all",)
 EVERY = ("factual", "multihop", "refusal", "answerable", "all")
 
 
+HALLUCINATIONS = "hallucination_rate"
+"""The share of wrong answers among all graded ones: of an answerable question, those graded incorrect; of a refusal
+question, every answer but a refusal. A refusal and an answer that attempts nothing are graded, and are not wrong.
+Sources: Wei et al. 2024 (SimpleQA), which tells incorrect from not attempted; FDARxBench §B.7, §B.8.
+"""
+
 RowMask = Callable[["ScoreColumns"], Mask]
 """Marks the rows that a metric is about."""
 AnswerScorer = Callable[[QuestionAnswer, Prediction, Grade | None], float | None]
@@ -206,7 +212,7 @@ ANSWERS: tuple[Metric, ...] = (
     *(column_mean(name, answerable_questions, ANSWERABLE) for name in ("bleu", "meteor", "rouge_l", "bert_score")),
 )
 
-JUDGED = frozenset({"accuracy", "accuracy_given_attempted", "not_attempted_rate"})
+JUDGED = frozenset({"accuracy", "accuracy_given_attempted", "not_attempted_rate", HALLUCINATIONS})
 """The metrics that rest on the grades of a judge."""
 
 
@@ -290,7 +296,7 @@ REFUSALS: tuple[Metric, ...] = (
             ("accuracy", lambda sums: divide(sums[..., 0] + sums[..., 3], sums.sum(axis=-1))),
         )
     ),
-    Metric("hallucination_rate", refusal_questions, share_of("outcome", "answered", understood), ratio, REFUSAL),
+    Metric(HALLUCINATIONS, every_row, share_of("grade", "incorrect", graded), ratio, EVERY),
 )
 
 

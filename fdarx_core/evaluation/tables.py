@@ -5,15 +5,17 @@ Source: FDARxBench Tables 1, 2 and 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from textwrap import wrap
 
 from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS
-from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
+from fdarx_core.evaluation.figures import SMALLEST
+from fdarx_core.evaluation.metrics import HALLUCINATIONS, RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
 from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import Estimate, Figure
 
 MISSING = "–"
@@ -221,7 +223,7 @@ def table_2(figures: Sequence[Figure], *, equivalent: bool = False) -> ResultTab
 
 def table_8(figures: Sequence[Figure]) -> ResultTable:
     """Return the overlap with the gold answers, by setting and question type. Source: FDARxBench Table 8."""
-    settings = [("Closed-book", "closed_book", ""), ("Oracle passages", "oracle", ""), ("Full label", "full_label", "")]
+    settings = [(SETTING_TITLES[setting], setting, "") for setting in ("closed_book", "oracle", "full_label")]
     settings += [(f"Retrieved by {retriever}", "retrieved", retriever) for retriever in _retrievers(figures)]
     columns: Columns = [
         (f"{upper} {name}", short, (setting, retriever, metric, group))
@@ -232,6 +234,56 @@ def table_8(figures: Sequence[Figure]) -> ResultTable:
     table = _by_model("Table 8. Overlap of answers with gold answers", figures, columns)
     table.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *_baseline_notes(figures)]
     return table
+
+
+def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
+    """Return the hallucination rate of each model by topic, with a row for each topic and one for all questions.
+
+    The name of a topic has its number of questions. Topics without a question are named in a note.
+    """
+    found = [one for one in figures if one.metric == HALLUCINATIONS and one.keys["model"]]
+    by_topic = [one for one in found if one.keys["group_by"] == "category"]
+    asked: dict[str, int] = {}
+    for one in by_topic:
+        topic = one.keys["group"]
+        asked[topic] = max(asked.get(topic, 0), one.rows + one.unscored)
+    names = {
+        name: f"{name} ({asked[name]:,})" for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked
+    }
+    cells = [(names[one.keys["group"]], _column(one), one) for one in by_topic]
+    cells.sort(key=lambda cell: list(names.values()).index(cell[0]))
+    whole = [one for one in found if (one.keys["group_by"], one.keys["group"]) == ("type", "all")]
+    cells += [("All questions", _column(one), one) for one in whole] if by_topic else []
+    keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
+    columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
+    table = build_table("Hallucination rate by topic (questions)", "Topic", columns, cells, CLUSTERS)
+    table.notes += _hallucination_notes(asked, whole) if table.rows else []
+    return table
+
+
+SETTING_TITLES = {
+    "closed_book": "Closed-book",
+    "full_label": "Full label",
+    "oracle": "Oracle passages",
+    "retrieved": "Retrieved by",
+}
+"""In the order of the tables; the name of the retriever follows the last one."""
+
+
+def _column(one: Figure) -> tuple[str, str, str]:
+    return one.keys["setting"], one.keys["retriever"], one.keys["model"]
+
+
+def _hallucination_notes(asked: Mapping[str, int], whole: Sequence[Estimate]) -> list[str]:
+    few = [topic for topic in asked if asked[topic] < SMALLEST]
+    none = [topic for topic in TOPICS if topic not in asked]
+    return [
+        "Share of wrong answers among the graded ones: graded incorrect, or any answer to a question that the label "
+        "does not answer. Refusals count as graded, and are not wrong: read the rate beside the accuracy.",
+        *unscored_notes(whole, "answers", "rate"),
+        *([f"Fewer than {SMALLEST} questions, so that the rate says little: {', '.join(few)}."] if few else []),
+        *([f"No questions in this benchmark: {', '.join(none)}."] if none else []),
+    ]
 
 
 def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:

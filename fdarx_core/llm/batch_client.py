@@ -17,7 +17,7 @@ from fdarx_core.llm.model_config import ModelConfig
 
 T = TypeVar("T")
 
-GONE = (404, 405, 410)
+GONE = (404, 405, 410, 501)
 """Statuses with which a server says that it has no such address, or no longer what was there."""
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 60.0
@@ -47,9 +47,10 @@ class BatchClient:
         self._url = api.url(config.base_url)
         self._ids: set[str] = set()
 
-    async def check(self) -> None:
-        """Ask for the list of batches, which needs the right address and key and costs nothing."""
-        await self._repeated(lambda: self._transport.call("GET", f"{self._url}?limit=1"))
+    async def check(self, *, once: bool = False) -> None:
+        """Ask for the list of batches, which needs the right address and key and costs nothing. `once`: do not repeat
+        the call if it fails for now."""
+        await (self._list_one() if once else self._repeated(self._list_one))
 
     def note(self, record: BatchRecord) -> None:
         """Note the id of a batch, which is no other batch's then."""
@@ -152,6 +153,9 @@ class BatchClient:
             if not more:
                 return
             after = f"&{self._api.cursor}={page[-1].id}"
+
+    async def _list_one(self) -> None:
+        await self._transport.call("GET", f"{self._url}?limit=1")
 
     async def _read_page(self, after: str) -> tuple[list[BatchStatus], bool]:
         reply = await self._transport.call("GET", f"{self._url}?limit=100{after}")

@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field
 from typing import ClassVar, TypeVar
 
@@ -118,10 +118,27 @@ class BatchEndpoint(HttpEndpoint):
         return [self._state(batch) for batch in self._running.values() if batch is not self._filling]
 
     def explain(self, failure: Failure) -> str:
-        explained = super().explain(failure)
-        if failure.status in GONE:
-            explained += "; if the server has no batch API, leave out --batch, or set batch_api: false for the model"
-        return explained
+        if failure.status not in GONE:
+            return super().explain(failure)
+        return (
+            f"{self.where}: its server has no batch API: {self._credentials.redacted(failure.detail)}; leave out "
+            "--batch, or set batch_api: false for the model; if the server should have one, check base_url"
+        )
+
+    async def missing_api(self) -> str:
+        """Ask the server once, before anything is submitted, for its batch API.
+
+        Returns:
+            The error if the server says that it has none; "" otherwise, also if the server cannot be asked, which is
+            left to the requests.
+        """
+        try:
+            await self._client.check(once=True)
+        except Failure as failure:
+            return self.explain(failure) if failure.status in GONE else ""
+        except EndpointStopped:
+            return ""
+        return ""
 
     async def close(self) -> None:
         tasks = [*self._running, *([self._opening] if self._opening else [])]
@@ -282,8 +299,19 @@ class BatchEndpoint(HttpEndpoint):
         record = batch.record
         record.features = {task: asdict(features) for task, features in self._learned.items()}
         await asyncio.to_thread(self._records.write, record)
-        batch.status = await self._client.submit(record, batch.items)
+        try:
+            batch.status = await self._client.submit(record, batch.items)
+        except Failure as failure:
+            if failure.status in GONE:
+                await self._forget(record)
+            raise
         await self._note_id(batch)
+
+    async def _forget(self, record: BatchRecord) -> None:
+        """Delete the record of a batch that the server does not have, so that nobody waits for it."""
+        with suppress(Failure):
+            if await self._client.find(record) is None:
+                await asyncio.to_thread(self._records.delete, record)
 
     async def _find(self, batch: _Batch) -> bool:
         """Find a batch by its name whose submission an earlier process did not see end; return whether there is one.

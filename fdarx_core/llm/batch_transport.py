@@ -69,7 +69,9 @@ class BatchTransport(HttpTransport):
         return URL(url).update_query(self._config.query)
 
     def _failure(self, reply: aiohttp.ClientResponse, body: bytes) -> Failure:
-        return status_failure(reply.status, reply.headers, body, self.reached)
+        failure = status_failure(reply.status, reply.headers, body, self.reached)
+        failure.detail = f"{reply.method} {reply.url.path}: {failure.detail}"
+        return failure
 
 
 async def _lines_of(stream: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:

@@ -150,11 +150,17 @@ class HttpEndpoint(AsyncEndpoint):
         return seconds
 
     def explain(self, failure: Failure) -> str:
-        config, proxy = self.config, self._transport.proxy
-        where = f"model {config.name} ({config.model})" + (f" at {config.base_url}" if config.base_url else "")
-        where += f" through the proxy {proxy.address} of {proxy.field}" if proxy else ""
         detail = self._credentials.redacted(failure.detail)
-        return f"{where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {remedy(failure, config, proxy)}"
+        what = remedy(failure, self.config, self._transport.proxy)
+        return f"{self.where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {what}"
+
+    @property
+    def where(self) -> str:
+        """The model and the way to its server, for error messages."""
+        config, proxy = self.config, self._transport.proxy
+        place = f" at {config.base_url}" if config.base_url else ""
+        path = f" through the proxy {proxy.address} of {proxy.field}" if proxy else ""
+        return f"model {config.name} ({config.model}){place}{path}"
 
     async def _refresh_key(self) -> None:
         try:

@@ -23,6 +23,7 @@ from fdarx_core.llm import (
     Counters,
     HttpEndpoint,
     ModelConfig,
+    ModelsError,
     ResponseStore,
 )
 from fdarx_core.llm.batch_endpoint import BatchedRequests
@@ -241,6 +242,26 @@ def collect_garbage_rarely() -> None:
 def takes_batches(model: ModelConfig) -> bool:
     """Return whether a model can be asked through a batch API."""
     return model.batch_api and model.kind in BATCH_FORMATS
+
+
+def check_batch_apis(models: Iterable[ModelConfig], responses: Location) -> None:
+    """Ask the servers of the models that take batches for their batch API. Raises ModelsError where one has none.
+
+    `responses` is where the run keeps its responses; nothing is read or written there.
+    """
+
+    async def missing(model: ModelConfig) -> str:
+        endpoint = BatchEndpoint(model, batch_records(responses))
+        try:
+            return await endpoint.missing_api()
+        finally:
+            await endpoint.close()
+
+    async def ask_all() -> list[str]:
+        return await asyncio.gather(*(missing(model) for model in models if takes_batches(model)))
+
+    if faults := [fault for fault in asyncio.run(ask_all()) if fault]:
+        raise ModelsError(f"{faults[0]}. Nothing was submitted")
 
 
 def batch_records(responses: Location) -> BatchRecords:

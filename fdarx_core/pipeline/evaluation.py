@@ -64,7 +64,8 @@ def _excluded(cells: Mapping[CellKey, SettingProgress]) -> Callable[[CellKey, Ce
 def compare_runs(
     runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int
 ) -> tuple[list[Difference], list[Barrier]]:
-    """Compare cells of different runs in the same setting, on the questions that both have.
+    """Compare cells of different runs in the same setting, on the questions that both have; of a single run, the cells
+    of different models.
 
     `names` are the names of the runs; each model is called by `row_name`. Raises StorageError where a run has no cells.
 
@@ -84,11 +85,11 @@ def compare_runs(
                 key = CellKey(model, one.setting, one.retriever)
                 tables[key], cells[key] = table, replace(one, model=model, judge=one.judge or judge)
 
-    def of_two_runs(a: CellKey, b: CellKey) -> bool:
-        return run_of[a.model] != run_of[b.model]
+    def wanted(a: CellKey, b: CellKey) -> bool:
+        return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])
 
-    pairs = [pair for pair in alike_pairs(cells) if of_two_runs(*pair)]
-    compared = comparisons(tables, seed=seed, resamples=resamples, wanted=of_two_runs, excluded=_excluded(cells))
+    pairs = [pair for pair in alike_pairs(cells) if wanted(*pair)]
+    compared = comparisons(tables, seed=seed, resamples=resamples, wanted=wanted, excluded=_excluded(cells))
     return compared, barriers(cells, pairs)
 
 
@@ -176,7 +177,7 @@ class Evaluation(PipelineJob):
     intake: IntakeSummary = field(default_factory=IntakeSummary, init=False)
 
     def prepare(self, *, planned: bool) -> None:
-        """Copy the benchmark into the run, and rank passages. What is read and ranked for a plan stays in the run."""
+        """Copy the benchmark into the run, and rank passages."""
         with self.timed("intake"):
             self._take_in()
         self.numbers = range(self.intake.parts)

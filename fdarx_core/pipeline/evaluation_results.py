@@ -158,8 +158,7 @@ class _Cells:
                     found.setdefault(key, []).append(one)
             for key in [key for key in (filled or found) if key in found]:
                 total = CellCounts.total(found[key])
-                standing = {by: standing_names(rows) for by, rows in total.names.items()}
-                self.layouts[key] = CellLayout(total.facts, standing, clusters=len(total.clusters))
+                self.layouts[key] = CellLayout(total.facts, standing_names(total.names), clusters=len(total.clusters))
                 lengths.setdefault(key.retriever if self._retrieval else "", {}).update(total.lengths)
                 if key in filled:
                     filled[key] = total.fill(filled[key])
@@ -328,16 +327,23 @@ def _read_cells(retrieval: bool, parts: Sequence[Sequence[ScoredPart]]) -> dict[
 
 
 def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
-    """Return an entry for each cell: what its figures rest on, and value, low, high and rows of each metric by type."""
+    """Return an entry for each cell: what its figures rest on, and value, low, high and counts of each metric by
+    question type (`metrics`) and by topic (`topics`)."""
     cells: dict[CellKey, dict[str, Any]] = {}
-    made_by: dict[CellKey, dict[str, Any]] = {}
     for row in rows:
-        if row.keys["group_by"] == "type":
-            key = CellKey(*(row.keys[name] for name in CellKey._fields))
-            metrics: Mapping[str, Any] = {"value": row.value, "low": row.low, "high": row.high, "rows": row.rows}
-            made_by[key] = {name: getattr(row, name) for name in _PROVENANCE} if row.due else {}
-            cells.setdefault(key, {}).setdefault(row.metric, {})[row.keys["group"]] = metrics
-    return [{**key._asdict(), **made_by[key], "metrics": metrics} for key, metrics in cells.items()]
+        if (name := _GROUPINGS.get(row.keys["group_by"])) is None:
+            continue
+        key = CellKey(*(row.keys[field] for field in CellKey._fields))
+        if key not in cells:
+            made_by = {field: getattr(row, field) for field in _PROVENANCE} if row.due else {}
+            cells[key] = {**key._asdict(), **made_by, **{one: {} for one in _GROUPINGS.values()}}
+        figure = {field: getattr(row, field) for field in ("value", "low", "high", "rows", "unscored")}
+        cells[key][name].setdefault(row.metric, {})[row.keys["group"]] = figure
+    return list(cells.values())
+
+
+_GROUPINGS = {"type": "metrics", "category": "topics"}
+"""The names in metrics.json of the figures by question type and by topic."""
 
 
 _PROVENANCE = ("judge", "prompts", "engine", "answered", "due")

@@ -154,8 +154,8 @@ def _lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _kind(text: str, start: int, end: int, following: tuple[int, int] | None) -> str:
-    """Return the kind of a line; a line with two bars or more is a row of a table."""
-    if text.count("|", start, end) > 1:
+    """Return the kind of a line; a line with two bars, or one between spaces, is a row of a table."""
+    if text.count("|", start, end) > 1 or text.find(" | ", start, end) >= 0:
         if _RULE.fullmatch(text, start, end):
             return "rule"
         return "header" if following and _RULE.fullmatch(text, *following) else "row"

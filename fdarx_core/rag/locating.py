@@ -37,7 +37,9 @@ _ASKED_WEIGHT, _GIVEN_WEIGHT = 0.4, 0.15
 _SHORTEST_QUOTE = 3
 _CUTS = (re.compile(r"(?<=\|)\s+|(?<=[;.])\s+"), re.compile(r"(?<=,)\s+"), re.compile(r"\s+"))
 _ALIKE = ("‐‑‒–—−-", "‘’ʼ'", '“”"')
-_BETWEEN = r"[\s*_`]+"
+_FOOTNOTE = r"(?:\s*\[\d{1,2}\])?"
+"""The number of a footnote, which a quotation leaves out."""
+_BETWEEN = rf"{_FOOTNOTE}[\s*_`]+"
 _TRAILING = " .;,:"
 _CELLS = " | "
 _BULLETS = ("- ", "• ", "o ", "* ")
@@ -219,9 +221,9 @@ def _runs(
 def find_quotation(text: str, statement: str) -> list[tuple[int, int]]:
     """Return the units of a text that have a statement's own words, as places of at most `LONGEST_SPAN` characters.
 
-    White space, case, the kinds of dashes and quotation marks, emphasis and the last full stop are ignored. Fewer than
-    three words are a quotation only if they are a whole unit. Whole units are returned, because a part of a sentence
-    may say something else.
+    White space, case, the kinds of dashes and quotation marks, emphasis, footnotes and the last full stop are ignored.
+    Fewer than three words are a quotation only if they are a whole unit. Whole units are returned, because a part of a
+    sentence may say something else.
     """
     words = statement.strip().rstrip(_TRAILING).split()
     if not words:
@@ -237,7 +239,12 @@ def find_quotation(text: str, statement: str) -> list[tuple[int, int]]:
 
 
 def _written(word: str) -> str:
-    """Return a pattern for the ways in which a word may be written."""
+    """Return a pattern for the ways in which a word may be written, also with a footnote before its last stop."""
+    stem = word.rstrip(_TRAILING)
+    return f"{_letters(stem)}{_FOOTNOTE}{_letters(word[len(stem) :])}" if stem != word else _letters(word)
+
+
+def _letters(word: str) -> str:
     return "".join(
         next((f"[{signs}]" for signs in _ALIKE if sign in signs), re.escape(sign)) for sign in word if sign not in "*_`"
     )

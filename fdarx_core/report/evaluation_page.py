@@ -9,7 +9,14 @@ from typing import Any
 
 from fdarx_core.evaluation.comparability import Barrier
 from fdarx_core.evaluation.settings import SETTINGS
-from fdarx_core.evaluation.tables import ResultTable, added_metrics_table, table_1, table_2, table_8
+from fdarx_core.evaluation.tables import (
+    ResultTable,
+    added_metrics_table,
+    hallucination_table,
+    table_1,
+    table_2,
+    table_8,
+)
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.answers import KINDS, NO_VERDICT
@@ -82,6 +89,7 @@ def build_evaluation_report(
     ]
     tables = [
         *_paper_tables(sheets.figures, config.get("judge", "")),
+        TableBlock("hallucinations", hallucination_table(sheets.figures)),
         TableBlock("table-8", table_8(sheets.figures), rivals=True),
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
@@ -207,13 +215,14 @@ def build_comparison_page(
     sheets = [read_evaluation_tables(run) for run in runs]
     figures = [named_figure(name, one) for name, sheet in zip(names, sheets, strict=True) for one in sheet.figures]
     judge = ", ".join(dict.fromkeys(_option(sheet, "judge") for sheet in sheets))
+    tables = [*_paper_tables(figures, judge), TableBlock("hallucinations", hallucination_table(figures))]
     return render_page(
         "compare.html.j2",
         names=names,
         warnings=[*_warnings(sheets), *barrier_notes(barriers)],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,
-        tables=[one for one in _paper_tables(figures, judge) if one.table.rows],
+        tables=[one for one in tables if one.table.rows],
         differences=differences(comparisons),
     )
 

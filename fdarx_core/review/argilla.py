@@ -26,15 +26,16 @@ _STATES = {"discarded": "discarded", "draft": "drafts", "pending": "drafts"}
 """The statuses of responses that are no marks, with the words that count them."""
 
 
-def export_argilla(review: Review, out: Location, *, blind: bool = False) -> list[Location]:
+def export_argilla(review: Review, out: Location, *, show_decisions: bool = False) -> list[Location]:
     """Write a dataset, as `Dataset.to_disk` does, in the folder TASK for each task of a review.
 
-    The judge's decisions are suggestions, unless `blind`.
+    The judge's decisions are left out, because annotators who see them agree with them more often; with
+    `show_decisions` they are suggestions.
     """
     written: list[Location] = []
     for name in review.info["tasks"]:
         if items := [item for item in review.items() if item.task == name]:
-            records = [_record(item, review.digest, shows=bool(item.decision) and not blind) for item in items]
+            records = [_record(item, review.digest, shows=show_decisions and bool(item.decision)) for item in items]
             settings = _settings(REVIEW_TASKS[name], _annotators(review))
             shared = {key: settings[key] for key in ("guidelines", "allow_extra_metadata", "distribution")}
             dataset = {"name": f"fdarx-{review.digest}-{name}", "status": "draft", **shared}

@@ -34,15 +34,16 @@ def label_studio_config(task: str) -> str:
     )
 
 
-def export_label_studio(review: Review, out: Location, *, blind: bool = False) -> list[Location]:
+def export_label_studio(review: Review, out: Location, *, show_decisions: bool = False) -> list[Location]:
     """Write TASK.json (the tasks to import) and TASK.xml (the labeling configuration) for each task of a review.
 
-    The judge's decisions are predictions, unless `blind`.
+    The judge's decisions are left out, because annotators who see them agree with them more often; with
+    `show_decisions` they are predictions.
     """
     written: list[Location] = []
     for task in review.info["tasks"]:
         if items := [item for item in review.items() if item.task == task]:
-            rows = [_task(item, review.digest, shows=bool(item.decision) and not blind) for item in items]
+            rows = [_task(item, review.digest, shows=show_decisions and bool(item.decision)) for item in items]
             (out / f"{task}.json").write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
             (out / f"{task}.xml").write_text(label_studio_config(task))
             written += [out / f"{task}.json", out / f"{task}.xml"]

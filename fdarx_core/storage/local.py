@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import glob as expand
@@ -126,6 +127,12 @@ def replace(address: str, data: bytes, tag: str) -> bool:
 def delete(address: str) -> None:
     with _explained("delete", address):
         Path(address).unlink(missing_ok=True)
+
+
+def delete_tree(address: str) -> None:
+    if is_dir(address):
+        with _explained("delete", address):
+            shutil.rmtree(address)
 
 
 def check_writable(address: str) -> None:

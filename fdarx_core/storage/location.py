@@ -34,6 +34,7 @@ class Store(Protocol):
     def tag(self, address: str) -> str: ...
     def replace(self, address: str, data: bytes, tag: str) -> bool: ...
     def delete(self, address: str) -> None: ...
+    def delete_tree(self, address: str) -> None: ...
     def check_writable(self, address: str) -> None: ...
 
 
@@ -169,6 +170,10 @@ class Location:
         if self.epoch is not None:
             self.epoch.check()
         _store(self.address).delete(self.address)
+
+    def delete_tree(self) -> None:
+        """Delete the folder with all files in it, also hidden ones, if there is one. It is for folders of no epoch."""
+        _store(self.address).delete_tree(self.address)
 
     def check_writable(self) -> None:
         """Write a test file into this folder, which is created if needed. Raises StorageError."""

@@ -206,6 +206,12 @@ def delete(address: str) -> None:
     with_retries("delete", address, lambda: client().delete_object(Bucket=bucket, Key=key))
 
 
+def delete_tree(address: str) -> None:
+    bucket, key = _split(address)
+    for found in list(_keys(address, _prefix(key), "")):
+        delete(f"s3://{bucket}/{found}")
+
+
 def check_writable(address: str) -> None:
     """Write a hidden empty object, which stays: a run needs no permission to delete."""
     bucket, key = _split(address)

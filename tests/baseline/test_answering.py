@@ -98,7 +98,7 @@ def test_the_sentence_with_the_figure_is_found_and_cited(setting: str) -> None:
         ),
         (
             "How does warfarin interact with Velorin?",
-            "Warfarin raises the risk of bleeding; Monitor the INR with warfarin.",
+            "Type: Warfarin raises the risk of bleeding; Monitor the INR with warfarin.",
             [4],
         ),
     ],
@@ -176,3 +176,22 @@ def test_a_broken_cross_reference_is_no_answer() -> None:
     assert [one.spoken for one in parse_label_text(text).statements] == [
         "Bronchospasm occurred in patients with asthma."
     ]
+
+
+@pytest.mark.parametrize(
+    ("row", "spoken"),
+    [
+        ("Nausea | Velorin (N = 40): 12% | Placebo: 8%", ["Nausea; Velorin (N = 40): 12%; Placebo: 8%."]),
+        ("Nausea: | 12%", ["Nausea: 12%."]),
+        (
+            "Diarrhea | Severity: Grade 3 | Action: Withhold until Grade 1. At recurrence, reduce. | Note: none",
+            [
+                "Diarrhea; Severity: Grade 3; Action: Withhold until Grade 1.",
+                "Diarrhea; Action: At recurrence, reduce.",
+                "Diarrhea; Note: none.",
+            ],
+        ),
+    ],
+)
+def test_what_stands_in_a_table_has_the_names_of_its_row_and_column(row: str, spoken: list[str]) -> None:
+    assert [one.spoken for one in parse_label_text(row).statements] == spoken

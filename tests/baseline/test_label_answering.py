@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from fdarx_core.baseline.label_answering import from_labels
 from fdarx_core.baseline.label_statements import parse_passage, quoted
+from fdarx_core.rag.cited_text import read_statements
+from fdarx_core.rag.locating import find_quotation
 
 CONTRAINDICATIONS = """VELORIN is contraindicated in patients with:
 - Anuria [see Warnings (5)]
@@ -130,3 +132,24 @@ def test_a_question_on_older_patients_is_not_one_on_the_version() -> None:
     assert "version" not in from_labels(
         "Which risk bears on the advice about using Velorin in older patients?", CONTEXTS
     )
+
+
+def test_a_row_keeps_its_name_where_the_label_has_footnotes() -> None:
+    """The number of a footnote would be a citation, and would divide the row."""
+    table = """Table 2: Adverse Reactions
+General
+Fatigue [1] | VELORIN (N = 332): 39% [2] | Placebo (N = 166): 37%
+Rash | VELORIN (N = 332): 16% | Placebo (N = 166): 38%"""
+    contexts = [*CONTEXTS, context(4, table, "ADVERSE REACTIONS > Clinical Trials Experience", "90374-0")]
+    answer = from_labels("How often did fatigue occur with Velorin?", contexts)
+    row = "Fatigue | VELORIN (N = 332): 39% | Placebo (N = 166): 37%"
+    assert f"{row} [4]." in answer and "[1]" not in answer
+    [found] = [one for one in read_statements(answer, len(contexts)) if one.kind == "row"]
+    assert found.citations == ((f"{row}.", (4,)),)
+    assert find_quotation(table, row) == [(table.index("Fatigue"), table.index("\nRash"))]
+
+
+def test_the_sentences_of_a_row_stay_together_in_an_answer() -> None:
+    row = "Clinical Impact: | NSAIDs raise lithium levels. The mean minimum rose by 15%"
+    [found] = read_statements(f"{row} [1].", 1)
+    assert (found.kind, found.citations) == ("row", ((f"{row}.", (1,)),))

@@ -169,10 +169,26 @@ def test_a_model_that_never_refuses_hallucinates_always_and_has_no_precision() -
     assert by_name(found, "refusal")["hallucination_rate"].value == 1
 
 
+def test_hallucinations_are_wrong_answers_among_the_graded_ones() -> None:
+    """Refusals and answers that attempt nothing are graded and not wrong; what has no verdict is not counted."""
+    answerable = [("answered", "correct"), ("answered", "incorrect"), ("refused", "not_attempted")]
+    answerable += [("answered", "not_attempted"), ("answered", "unscored"), ("unparsed", "unscored")]
+    rows = [row(at, outcome=outcome, grade=grade) for at, (outcome, grade) in enumerate(answerable)]
+    refusals = [("answered", "incorrect"), ("refused", "not_attempted"), ("failed", "unscored")]
+    rows += [row(at, type="refusal", outcome=o, grade=g) for at, (o, g) in enumerate(refusals, len(rows))]
+    found = figures(table(rows), seed=0, resamples=10)
+    rates = {group: by_name(found, group)["hallucination_rate"] for group in ("answerable", "refusal", "all")}
+    assert {group: (one.value, one.rows, one.unscored) for group, one in rates.items()} == {
+        "answerable": (1 / 4, 4, 2),
+        "refusal": (1 / 2, 2, 1),
+        "all": (2 / 6, 6, 3),
+    }
+
+
 def test_a_cell_has_no_metrics_of_what_it_was_not_asked() -> None:
     found = {one.metric for one in figures(table(score_rows(4, setting="closed_book")), seed=0, resamples=10)}
     assert {"accuracy", "false_refusal_rate", "bleu", "latency_s"} <= found
-    assert not [name for name in found if name.startswith(("citation_", "refusal_", "hallucination", "bert"))]
+    assert not [name for name in found if name.startswith(("citation_", "refusal_", "bert"))]
 
 
 def test_a_cell_that_failed_throughout_says_so() -> None:

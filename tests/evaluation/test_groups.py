@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.evaluation.figures import SMALLEST, SUBGROUP_METRICS, type_groups
-from fdarx_core.evaluation.metrics import ScoreColumns
+from fdarx_core.evaluation.metrics import HALLUCINATIONS, ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
 from tests.evaluation.whole_tables import figures, filled_subgroups, length_edges
 
@@ -22,13 +22,14 @@ def test_types_and_what_they_make_together() -> None:
 
 
 @given(st.integers(0, 1000), st.integers(1, 6))
-def test_subgroups_part_the_answerable_questions(seed: int, labels: int) -> None:
+def test_subgroups_part_the_questions(seed: int, labels: int) -> None:
+    """All questions by topic, as refusal questions have one too; otherwise the answerable ones."""
     rows = score_rows(labels, seed=seed)
     columns = ScoreColumns(table(rows))
     groups = filled_subgroups(columns, length_edges(table(rows)))
     for by in ("category", "section", "label_length", "numeric"):
         covered = np.sum([rows for group_by, _, rows in groups if group_by == by], axis=0)
-        assert np.array_equal(covered, ~columns.is_in("type", "refusal"))
+        assert np.array_equal(covered, ~columns.is_in("type", "refusal") | (by == "category"))
 
 
 def test_a_section_with_few_questions_does_not_stand_alone() -> None:
@@ -38,6 +39,16 @@ def test_a_section_with_few_questions_does_not_stand_alone() -> None:
     groups = filled_subgroups(ScoreColumns(table(ROWS)), (0, 0))
     found = {name: int(rows.sum()) for by, name, rows in groups if by == "section"}
     assert found == {**{name: sections[name] for name in alone}, "other": sections["Overdosage"]}
+
+
+def test_a_topic_of_labels_has_figures_however_few_its_questions_are() -> None:
+    names = ["Contraindications", "Contraindications", "Odds and ends"]
+    rows = [replace(one, category=name) for one, name in zip(ROWS, names, strict=False)]
+    found = figures(table(rows), seed=0, resamples=10)
+    rates = {
+        one.keys["group"]: one for one in found if (one.metric, one.keys["group_by"]) == (HALLUCINATIONS, "category")
+    }
+    assert {group: one.rows + one.unscored for group, one in rates.items()} == {"Contraindications": 2, "other": 1}
 
 
 def test_what_is_called_other_goes_with_the_rest() -> None:
@@ -64,7 +75,8 @@ def test_edges_of_the_whole_evaluation_hold_for_a_cell_of_few_labels() -> None:
 
 def test_subgroups_have_their_own_few_metrics() -> None:
     found = figures(table(ROWS), seed=0, resamples=10)
-    assert {one.metric for one in found if one.keys["group_by"] != "type"} == set(SUBGROUP_METRICS)
+    by_group = {by: {one.metric for one in found if one.keys["group_by"] == by} for by in ("section", "category")}
+    assert by_group == {"section": {*SUBGROUP_METRICS}, "category": {*SUBGROUP_METRICS, "hallucination_rate"}}
     assert {one.keys["group"] for one in found if one.keys["group_by"] == "numeric"} == {"numeric", "not numeric"}
 
 

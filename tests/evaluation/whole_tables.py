@@ -38,9 +38,10 @@ def length_edges(*tables: pa.Table) -> Edges:
 
 
 def standing(columns: ScoreColumns) -> StandingNames:
-    """Return the categories and sections that have enough answerable questions in these rows."""
+    """Return the categories and sections that have figures of their own in these rows."""
     answerable = ~columns.is_in("type", "refusal")
-    return {by: standing_names(Counter(columns.strings(by)[answerable].tolist())) for by in ("category", "section")}
+    sections = Counter(columns.strings("section")[answerable].tolist())
+    return standing_names({"category": Counter(columns.strings("category").tolist()), "section": sections})
 
 
 def filled_subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:

@@ -71,7 +71,8 @@ def test_refusals_count_where_refusal_questions_are_asked() -> None:
     refusals = [parsed("NOT_ANSWERABLE", REFUSAL), parsed("5 mg", REFUSAL), parsed("<think>", REFUSAL)]
     components = [one.components(one.grade_by_rules()) for one in (*answerable, *refusals)]
     metrics = combine_all(components)
-    assert (metrics["refusal_precision"], metrics["refusal_recall"], metrics["hallucination_rate"]) == (0.5, 0.5, 0.5)
+    assert (metrics["refusal_precision"], metrics["refusal_recall"]) == (0.5, 0.5)
+    assert metrics["hallucination_rate"] == 0.25  # one wrong answer among four with a verdict
     assert (metrics["unparsed_rate"], metrics["accuracy"]) == (0.2, 0.5)
     assert "refusal_f1" not in combine_all(components[:2])
     assert math.isnan(combine("refusal_f1", [one["refusal_f1"] for one in components[:2]]))

@@ -149,6 +149,48 @@ def test_batches_are_refused_where_they_are_not_made(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_without_a_batch_api_is_a_wrong_argument(
+    example_build: Path, server: BatchServer, tmp_path: Path, status: int
+) -> None:
+    server.call_faults = lambda call, number: status
+    models = models_file(tmp_path, server.openai_url, {"name": "direct", "batch_api": False}, {"name": "a"})
+    build = (
+        "build",
+        "--labels",
+        EXAMPLES,
+        "--models",
+        models,
+        "--generator",
+        "a",
+        "--out",
+        tmp_path / "run",
+        "--batch",
+    )
+    done = evaluate(example_build, tmp_path / "run", "--models", models, "--batch")
+    for one in (done, run_job(*build)):
+        [told] = [line for line in one.stderr.splitlines() if "error" in line]
+        assert one.returncode == 2
+        assert told.startswith(
+            f"error: model a (a) at {server.openai_url}: its server has no batch API: GET /v1/batches"
+        )
+        assert f"HTTP {status}" in told and "leave out --batch" in told and "Nothing was submitted" in told
+        assert not (tmp_path / "run").exists()
+    assert server.number == 0 and server.calls_made == {"GET /v1/batches": 2}
+
+
+def test_a_server_that_takes_no_batches_leaves_none_to_collect(
+    example_build: Path, quick: None, server: BatchServer, tmp_path: Path
+) -> None:
+    """It lists batches, so that only the submission tells."""
+    server.call_faults = lambda call, number: 501 if call.startswith("POST") else None
+    line = ("--models", models_file(tmp_path, server.openai_url, {"name": "a"}), "--settings", "closed_book")
+    done = evaluate(example_build, tmp_path / "run", *line, "--sample", 3, "--batch")
+    assert done.returncode == 3 and "its server has no batch API: POST /v1/files: HTTP 501" in done.stderr
+    done = evaluate(example_build, tmp_path / "run", *line, "--sample", 3)
+    assert done.returncode == 0 and "were not collected" not in done.stderr and server.number > 0
+
+
 def test_ctrl_c_leaves_the_batches_to_the_same_command(
     example_build: Path, server: BatchServer, quick: None, tmp_path: Path
 ) -> None:

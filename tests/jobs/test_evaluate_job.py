@@ -155,6 +155,7 @@ def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_pa
     out = tmp_path / "run"
     planned = evaluate(example_build, out, "--models", models, "--plan")
     assert planned.returncode == 0, planned.stderr
+    assert not out.exists()
     assert server.number == 0 and "answer_full_label" in planned.stdout
     total = int(
         next(line for line in planned.stdout.splitlines() if line.startswith("sum")).split()[1].replace(",", "")

@@ -98,7 +98,7 @@ def test_a_model_on_a_server(index: Path, tmp_path: Path, server: LoopbackServer
     out = tmp_path / "run"
     named = ("--models", models_file(tmp_path, server.openai_url, {"name": "m"}), "--answerer", "m", "--judge", "m")
     planned = compare(index, out, *named, "--sample", 3, "--plan")
-    assert (planned.returncode, server.number) == (0, 0), planned.stderr
+    assert (planned.returncode, server.number, out.exists()) == (0, 0, False), planned.stderr
     assert "score_chunk" in planned.stdout
     done = compare(index, out, *named, "--sample", 3)
     assert done.returncode == 0, done.stderr

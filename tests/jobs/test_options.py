@@ -68,6 +68,59 @@ def test_a_wrong_option_is_one_clear_line(capsys: pytest.CaptureFixture[str], ar
     assert says in error and error.startswith("error: ") and len(error.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "command", "says"),
+    [
+        ("FDARX_BUILD_SAMPEL", "build", "`fdarx build` has no such option; did you mean FDARX_BUILD_SAMPLE?"),
+        ("FDARX_BUILD_SAMPLE_SIZE", "build", "did you mean FDARX_BUILD_SAMPLE?"),
+        ("FDARX_EVALUATE_RAG_QUESTION", "evaluate-rag", "did you mean FDARX_EVALUATE_RAG_QUESTIONS?"),
+        ("FDARX_REVIEW_SAMPLE_WIDTH", "review sample", "`fdarx review sample` has no such option"),
+    ],
+)
+def test_an_option_that_the_job_lacks_is_an_error_in_the_environment_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, command: str, says: str
+) -> None:
+    monkeypatch.setenv(name, "secret-value")
+    error = fails(capsys, *command.split(), "--out", "y")
+    assert error.startswith(f"error: {name}: ") and says in error and len(error.splitlines()) == 1
+    assert "secret-value" not in error
+
+
+def test_a_job_of_two_words_reads_its_options_from_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FDARX_EVALUATE_RAG_SAMPLE", "many")
+    error = fails(capsys, "evaluate-rag", "--index", "x", "--questions", "y", "--out", "z")
+    assert "--sample: Input should be a valid integer" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("FDARX_BULID_SAMPLE", "; did you mean FDARX_BUILD_SAMPLE?"),
+        ("FDARX_SECTION_PAIRS", "; did you mean FDARX_BUILD_SECTION_PAIRS?"),
+        ("FDARX_XYZZY", ""),
+    ],
+)
+def test_a_name_that_no_job_reads_is_a_warning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, nearest: str
+) -> None:
+    monkeypatch.setenv(name, "8")
+    assert read("--labels", "x", "--out", "z").sample is None
+    assert capsys.readouterr().err == f"warning: {name} is ignored, no job reads it{nearest}\n"
+
+
+def test_names_that_others_read_are_no_misspelt_options(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = ("FDARX_DATA", "FDARX_KILLS", "FDARX_REQUIRE_ENGINE", "FDARX_VERIFIER", "FDARX_KEY_SMALL", "FDARX_ENGINE_KEY")
+    of_kubernetes = ("FDARX_BUILD_SERVICE_HOST", "FDARX_BUILD_SERVICE_PORT_HTTP", "FDARX_BUILD_PORT_80_TCP_ADDR")
+    for name in (*own, *of_kubernetes, "FDARX_EVALUATE_SAMPLE", "FDARX_FINETUNE_VERIFIER_SEED"):
+        monkeypatch.setenv(name, "8")
+    assert read("--labels", "x", "--out", "z").sample is None
+    assert capsys.readouterr().err == ""
+
+
 def test_yaml_must_hold_known_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     for text, says in (

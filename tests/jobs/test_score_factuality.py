@@ -131,7 +131,7 @@ def test_a_model_on_a_server(tmp_path: Path, options: list[object], server: Loop
     named = ("--models", models_file(tmp_path, server.openai_url, {"name": "m"}), "--claims", "m")
     named += ("--entailment", "m", "--compare-entailment", "exact")  # type: ignore[assignment]
     planned = score(out, *options, *named, "--plan")
-    assert (planned.returncode, server.number) == (0, 0), planned.stderr
+    assert (planned.returncode, server.number, out.exists()) == (0, 0, False), planned.stderr
     assert "extract_claims" in planned.stdout and "judge_claim" in planned.stdout
     done = score(out, *options, *named)
     assert done.returncode == 0, done.stderr

@@ -168,7 +168,7 @@ def test_marks_from_a_tool_give_the_agreement_of_the_same_marks_on_the_page(
     user: Callable[[int], str],
 ) -> None:
     (tmp_path / "back").mkdir()
-    files = list(annotate(exported(review, tool, "--blind"), tmp_path / "back"))
+    files = list(annotate(exported(review, tool), tmp_path / "back"))
     done = run_job("review", "import", review.root, *files)
     assert done.returncode == 2 and "annotations are by users who are no annotators" in done.stderr
     assert all(f"{user(number)} (" in done.stderr for number in PEOPLE.values()) and not review.annotations()
@@ -196,7 +196,7 @@ def test_label_studio_gets_what_the_page_shows_and_a_configuration_of_documented
     grades = write_review(str(tmp_path / "grades"), graded, ["anna"], {}, annotator_page)
     for which in (review, grades):
         items = {item.id: item for item in which.items()}
-        for file in exported(which, "label-studio").glob("*.xml"):
+        for file in exported(which, "label-studio", "--show-decisions").glob("*.xml"):
             config: Any = etree.fromstring(file.read_bytes())
             assert all(one.tag in TAGS and set(one.attrib) <= TAGS[one.tag] for one in config.iter())
             shown = {one.get("value").removeprefix("$") for one in config.iter("Text", "HyperText")}
@@ -229,7 +229,7 @@ def test_passages_are_one_line_of_html_with_the_sentences_marked_and_nothing_tha
 
 
 def test_argilla_gets_the_files_of_a_dataset_on_disk(review: Review) -> None:
-    out = exported(review, "argilla")
+    out = exported(review, "argilla", "--show-decisions")
     items = {item.id: item for item in review.items()}
     assert {folder.name for folder in out.iterdir()} == {item.task for item in items.values()}
     for folder in out.iterdir():
@@ -253,9 +253,23 @@ def test_argilla_gets_the_files_of_a_dataset_on_disk(review: Review) -> None:
             assert record["metadata"]["decision"] == ("shown" if item.decision else "hidden")
 
 
+@pytest.mark.parametrize("tool", ["label-studio", "argilla"])
+def test_decisions_are_shown_only_on_request(review: Review, tool: str) -> None:
+    assert any(item.decision for item in review.items())
+    hidden = [shown_decisions(file) for file in exported(review, tool).rglob("*.json")]
+    assert hidden and not any(hidden)
+    assert any(map(shown_decisions, exported(review, tool, "--show-decisions").rglob("*.json")))
+
+
+def shown_decisions(file: Path) -> list[Any]:
+    """The judge's decisions that a file shows to annotators."""
+    rows = [row for row in json.loads(file.read_text("utf-8")) if isinstance(row, dict)]
+    return [shown for row in rows if (shown := row.get("predictions") or row.get("suggestions"))]
+
+
 def test_what_is_no_mark_is_counted_by_its_reason(review: Review, tmp_path: Path) -> None:
     (tmp_path / "back").mkdir()
-    file = next(label_studio_json(exported(review, "label-studio"), tmp_path / "back"))
+    file = next(label_studio_json(exported(review, "label-studio", "--show-decisions"), tmp_path / "back"))
     tasks = json.loads(file.read_text())
     tasks[0]["annotations"][0]["was_cancelled"] = True
     tasks[0]["annotations"][1]["result"] = []

@@ -1,0 +1,65 @@
+"""A plan leaves nothing: neither the folder of its run nor anything that a later run finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fdarx_core.storage import Location, RunDirectory
+from jobs.session import run_folder
+from tests.conftest import EXAMPLES
+from tests.jobs.evaluating import evaluate, models_file, respond
+from tests.jobs.in_process import run_job
+from tests.llm.loopback_server import LoopbackServer
+from tests.storage.loopback_s3 import LoopbackS3
+
+LINE = ("--settings", "closed_book", "--sample", 2)
+
+
+def files_in(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*")}
+
+
+def test_a_plan_of_an_evaluation_does_not_bind_the_run(example_build: Path, tmp_path: Path) -> None:
+    with LoopbackServer(answer=respond) as server:
+        models = models_file(tmp_path, server.openai_url, {"name": "a"}, {"name": "b"})
+        planned = evaluate(example_build, tmp_path / "new" / "run", *LINE, "--models", models, "--plan")
+        assert (planned.returncode, server.number) == (0, 0), planned.stderr
+        assert "answer_closed_book" in planned.stdout
+        assert files_in(tmp_path) == {"models.yaml"}
+        other = evaluate(example_build, tmp_path / "new" / "run", *LINE, "--models", models, "--only", "a")
+        assert other.returncode == 0, other.stderr
+
+
+def test_a_plan_does_not_touch_a_finished_run(example_build: Path, tmp_path: Path) -> None:
+    done = evaluate(example_build, tmp_path / "run", *LINE)
+    assert done.returncode == 0, done.stderr
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    planned = evaluate(example_build, tmp_path / "run", *LINE, "--judge", "baseline", "--seed", 3, "--plan")
+    assert planned.returncode == 0, planned.stderr
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+
+
+def test_a_plan_of_a_build_leaves_nothing(tmp_path: Path) -> None:
+    planned = run_job("build", "--labels", EXAMPLES, "--sample", 2, "--out", tmp_path / "run", "--plan")
+    assert planned.returncode == 0 and "generate_factual" in planned.stdout
+    assert files_in(tmp_path) == set()
+
+
+def test_on_a_cluster_the_folder_of_a_plan_is_beside_that_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
+    with LoopbackS3() as server:
+        for name, value in (("AWS_ENDPOINT_URL_S3", server.url), ("AWS_ACCESS_KEY_ID", "a"),
+                            ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "us-east-1")):  # fmt: skip
+            monkeypatch.setenv(name, value)
+        for out in (tmp_path / "run", "s3://bucket/runs/a"):
+            with run_folder(str(out), plan=True) as folder:
+                run = RunDirectory.begin(folder, job="evaluate", config={}, versions={})
+                run.part("rejects", 0).write_bytes(b"rows")
+                assert Location(folder).parent == Location(out).parent
+                assert not (Location(out) / "run.json").exists()
+                run.release()
+        assert not server.objects and not files_in(tmp_path)
