@@ -79,8 +79,7 @@ class EvaluationSpec:
     `scope` of retrieval is label or corpus; `label_chars` cuts a label's text, None leaves it whole; `bertscore` is the
     directory of a model for BERTScore. `given` are the cells of answers made elsewhere, which are graded and not asked
     for, `given_citing` those of their settings in which answers cite. `regraded` is the address of the evaluation that
-    made these answers, "" where they come from a file. With
-    `batch`, requests go through batch APIs.
+    made these answers, "" where they come from a file. With `batch`, requests go through batch APIs.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
