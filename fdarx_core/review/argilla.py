@@ -33,16 +33,15 @@ def export_argilla(review: Review, out: Location, *, show_decisions: bool = Fals
     `show_decisions` they are suggestions.
     """
     written: list[Location] = []
-    for name in review.info["tasks"]:
-        if items := [item for item in review.items() if item.task == name]:
-            records = [_record(item, review.digest, shows=show_decisions and bool(item.decision)) for item in items]
-            settings = _settings(REVIEW_TASKS[name], _annotators(review))
-            shared = {key: settings[key] for key in ("guidelines", "allow_extra_metadata", "distribution")}
-            dataset = {"name": f"fdarx-{review.digest}-{name}", "status": "draft", **shared}
-            folder = out / name
-            for file, content in ((".argilla/settings", settings), (".argilla/dataset", dataset), ("records", records)):
-                (folder / f"{file}.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-            written.append(folder)
+    for name, items in review.items_by_task().items():
+        records = [_record(item, review.digest, shows=show_decisions and bool(item.decision)) for item in items]
+        settings = _settings(REVIEW_TASKS[name], _annotators(review))
+        shared = {key: settings[key] for key in ("guidelines", "allow_extra_metadata", "distribution")}
+        dataset = {"name": f"fdarx-{review.digest}-{name}", "status": "draft", **shared}
+        folder = out / name
+        for file, content in ((".argilla/settings", settings), (".argilla/dataset", dataset), ("records", records)):
+            (folder / f"{file}.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+        written.append(folder)
     return written
 
 

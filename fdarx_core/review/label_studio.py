@@ -41,12 +41,11 @@ def export_label_studio(review: Review, out: Location, *, show_decisions: bool =
     `show_decisions` they are predictions.
     """
     written: list[Location] = []
-    for task in review.info["tasks"]:
-        if items := [item for item in review.items() if item.task == task]:
-            rows = [_task(item, review.digest, shows=show_decisions and bool(item.decision)) for item in items]
-            (out / f"{task}.json").write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
-            (out / f"{task}.xml").write_text(label_studio_config(task))
-            written += [out / f"{task}.json", out / f"{task}.xml"]
+    for task, items in review.items_by_task().items():
+        rows = [_task(item, review.digest, shows=show_decisions and bool(item.decision)) for item in items]
+        (out / f"{task}.json").write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
+        (out / f"{task}.xml").write_text(label_studio_config(task))
+        written += [out / f"{task}.json", out / f"{task}.xml"]
     return written
 
 

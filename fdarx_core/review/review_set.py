@@ -65,6 +65,12 @@ class Review:
         """Return the items in the order in which annotators see them."""
         return list(read_records(self.root / "items.parquet", ReviewItem))
 
+    def items_by_task(self) -> dict[str, list[ReviewItem]]:
+        """Return the items of each task that has any, in the order of the review's tasks."""
+        items = self.items()
+        by_task = {task: [item for item in items if item.task == task] for task in self.info["tasks"]}
+        return {task: found for task, found in by_task.items() if found}
+
     @property
     def people(self) -> list[str]:
         """The names of the annotators and the adjudicators."""

@@ -32,7 +32,7 @@ _SLACK = 1e-6
 
 
 @dataclass(slots=True)
-class ChatMessage:
+class PromptMessage:
     """One message of a chat; `role` is system, user or assistant."""
 
     role: str
@@ -53,7 +53,7 @@ class TrainingPair:
     about: str
     group: str = ""
     part: str = ""
-    messages: list[ChatMessage] = field(default_factory=list)
+    messages: list[PromptMessage] = field(default_factory=list)
     rejected: str = ""
 
     @property
@@ -62,12 +62,12 @@ class TrainingPair:
         return [asdict(turn) for turn in self.messages]
 
 
-def prompt_messages(task: Task[Any], slots: Mapping[str, Any]) -> list[ChatMessage]:
+def prompt_messages(task: Task[Any], slots: Mapping[str, Any]) -> list[PromptMessage]:
     """Return the messages that a server gets for a task, as it gets them in answering questions."""
-    return [ChatMessage(**message) for message in task.request(slots, endpoint="").messages]
+    return [PromptMessage(**message) for message in task.request(slots, endpoint="").messages]
 
 
-def closed_book_messages(question: str) -> list[ChatMessage]:
+def closed_book_messages(question: str) -> list[PromptMessage]:
     """Return the prompt of a question without passages: that of hypothetical answers."""
     return prompt_messages(HYPOTHETICAL_ANSWER, {"question": question})
 
