@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tests.cluster_files.tree import CLUSTER, RAY, REPOSITORY, requirements
+from tests.engine import environment
 
 _DOCKER = CLUSTER / "docker"
 _KINDS = {"cpu": ("rayproject/ray", ["faiss"]), "gpu": ("rayproject/ray-llm", ["gpu", "models"])}
@@ -79,6 +81,14 @@ def check_lock(extras: Sequence[str], files: Sequence[str], left_out: Collection
     for one in requirements(*extras):
         if one.name not in left_out and (one.marker is None or one.marker.evaluate({"python_version": "3.12"})):
             assert lock[_plain(one.name)] in one.specifier, f"{one}; run `make lock`"
+
+
+def test_the_engine_that_is_tested_is_that_of_the_image() -> None:
+    """tests/engine installs vLLM's CPU build; Ray pins the version that the image has."""
+    [pinned] = [Requirement(one) for one in metadata.requires("ray") or () if one.startswith("vllm")]
+    version = Version(environment.VERSION)
+    assert version in pinned.specifier
+    assert _lock(*_LOCKS["gpu"])["vllm"] == version
 
 
 def test_locked_versions_for_development_are_those_that_pyproject_allows() -> None:

