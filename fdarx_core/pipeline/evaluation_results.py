@@ -186,9 +186,9 @@ class _Cells:
     def differences(self, pairs: Mapping[Pair, Wanted], *, seed: int, resamples: int) -> list[Difference]:
         """Return the differences of pairs of cells, corrected by Holm's method over all of them."""
         found: list[Difference] = []
-        most = max((len(wanted) for wanted in pairs.values()), default=1)
-        clusters = max((one.clusters for one in self.layouts.values()), default=1)
         some = [pair for pair, wanted in pairs.items() if wanted]
+        most = max((len(pairs[pair]) for pair in some), default=1)
+        clusters = max((one.clusters for one in self.layouts.values()), default=1)
         for chosen in batches(some, max(1, _PAIRS_BYTES // (8 * _PAIR_COLUMNS * most * clusters))):
             differences = _differences(self._paired({pair: pairs[pair] for pair in chosen}), seed, resamples)
             for pair in [one for one in chosen if one in differences]:

@@ -25,7 +25,7 @@ from fdarx_core.tuning.answerer_training import TuningSpec, load_model, load_tok
 from fdarx_core.tuning.pairs import closed_book_messages
 from serving.served_model import load_served
 from tests.conftest import REPOSITORY
-from tests.engine.conftest import Served, Tiny
+from tests.engine.conftest import KEY_ENV, Served, Tiny
 from tests.engine.serve_models import described
 from tests.engine.test_engine import answered
 from tests.jobs.evaluating import models_file, rows_of
@@ -79,7 +79,7 @@ def adapted(tiny: Tiny, adapter: Path, served: Served, tmp_path_factory: pytest.
             (place / name / part).write_bytes((adapter / part).read_bytes())
     (place / "unfit" / FILES[1]).write_bytes((adapter / FILES[1]).read_bytes()[:1000])
     asked = {"max_tokens": 48, "sampling": {"temperature": 0.0, "min_tokens": 12}, "max_tries": 1}
-    file = described(tmp_path_factory.mktemp("asked") / "small.yaml", tiny.model, ask=asked)
+    file = described(tmp_path_factory.mktemp("asked") / "small.yaml", tiny.model, ask=asked, key_env=KEY_ENV)
     return Adapted(load_served(file).client_config(served.up.address), place)
 
 
@@ -88,7 +88,8 @@ def first_tokens(model: ModelConfig) -> dict[str, float]:
     messages = HYPOTHETICAL_ANSWER.request({"question": QUESTION}, endpoint="").messages
     one_token = {"max_tokens": 1, "temperature": 0, "logprobs": True, "top_logprobs": 5}
     body = json.dumps({"model": model.model, "messages": messages, **one_token}).encode()
-    asked = urllib.request.Request(f"{model.base_url}/chat/completions", body, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {model.key()}"}
+    asked = urllib.request.Request(f"{model.base_url}/chat/completions", body, headers)
     with urllib.request.urlopen(asked, timeout=120) as reply:
         told: dict[str, Any] = json.load(reply)
     return {one["token"]: one["logprob"] for one in told["choices"][0]["logprobs"]["content"][0]["top_logprobs"]}
@@ -162,7 +163,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def models(adapted: Adapted, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A models file with the adapter under the name `tuned`."""
     model = adapted.tuned()
-    fields = {"name": "tuned", "model": model.model, "max_tokens": model.max_tokens, "sampling": model.sampling}
+    sampled = {"max_tokens": model.max_tokens, "sampling": model.sampling}
+    fields = {"name": "tuned", "model": model.model, "key_env": KEY_ENV, **sampled}
     return models_file(tmp_path_factory.mktemp("models"), model.base_url, fields)
 
 
