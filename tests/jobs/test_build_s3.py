@@ -30,6 +30,7 @@ def bulk_release() -> bytes:
     return data.getvalue()
 
 
+@pytest.mark.slow
 def test_the_same_run_from_and_to_s3(bucket: Location, example_build: Path) -> None:
     """Under names with odd characters."""
     (bucket / LABELS).write_bytes(bulk_release())

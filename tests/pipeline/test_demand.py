@@ -69,6 +69,7 @@ def test_this_machine_is_not_waited_for(session: None) -> None:
     assert RayExecutor(Demand(on_cluster=True)).backlog > 4
 
 
+@pytest.mark.slow
 def test_a_pool_has_as_many_actors_as_calls_and_one_while_idle(session: None) -> None:
     async def used(pool: ActorPool, calls: int) -> set[int]:
         return set(await asyncio.gather(*(pool.call("where", 0.2) for _ in range(calls))))

@@ -47,6 +47,7 @@ def contents(run: RunDirectory) -> dict[str, bytes]:
     return {name: run.file(f"benchmark/{name}").read_bytes() for name in names}
 
 
+@pytest.mark.slow
 def test_both_executors_make_what_a_loop_makes(local: Executor, on_ray: Executor, tmp_path: Path) -> None:
     expected = [question for state in build(identities(EXAMPLES), AMOUNTS) for question in state.questions]
     for executor in (local, on_ray):
