@@ -83,10 +83,10 @@ def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
     runs = [one for one in config.documents if is_benchmark(one)]
     sources = [one for one in config.documents if one not in runs]
     place = Location(config.out)
-    place.check_writable()
     model = config.model()
     with busy("looking for documents", quiet=config.quiet):
         found = find_documents(sources) if sources else Inputs()
+    place.check_writable()  # after the other arguments, because it makes the folder
     # Only embedding, and parsing many labels, takes longer than starting Ray.
     long = model is not None or sum(map(may_hold_labels, found.sources)) > _MANY_LABELS
     executor_name: ExecutorName = config.executor if long or config.executor != "auto" else "local"

@@ -8,12 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field
 
-from fdarx_core.evaluation.comparability import Barrier
 from fdarx_core.evaluation.figures import COMPARED, SMALLEST
 from fdarx_core.evaluation.tables import added_metrics_table, hallucination_table, table_1, table_2, table_text
 from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
+from fdarx_core.report.missing_verdicts import ungraded_notes
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
@@ -59,17 +59,15 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     names = run_names(opened)
     compared, barriers = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
-    figures = [
-        named_figure(name, one)
-        for run, name in zip(opened, names, strict=True)
-        for one in read_records(run.file("metrics.parquet"), Figure)
-    ]
+    of_runs = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
+    figures = [named_figure(name, one) for name, listed in zip(names, of_runs, strict=True) for one in listed]
+    not_compared = [*barrier_notes(barriers), *ungraded_notes(names, of_runs)]
     if config.as_json:
-        rows: dict[str, object] = {"not_compared": barrier_notes(barriers)}
+        rows: dict[str, object] = {"not_compared": not_compared}
         rows |= {"figures": [one.to_row() for one in figures], "differences": [one.to_row() for one in compared]}
         print_json({"runs": dict(zip(names, map(str, runs), strict=True)), **rows, "page": config.out})
         return 0
-    _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, barriers, config)
+    _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, not_compared, config)
     print(f"\npage  {config.out}")
     return 0
 
@@ -88,7 +86,7 @@ def _tell(
     figures: Sequence[Figure],
     judges: Sequence[str],
     compared: Sequence[Difference],
-    barriers: Sequence[Barrier],
+    not_compared: Sequence[str],
     config: CompareConfig,
 ) -> None:
     judge = ", ".join(dict.fromkeys(judges))
@@ -101,16 +99,18 @@ def _tell(
     for grid in tables:
         if grid.rows:
             print(f"\n{table_text(grid)}")
-    for note in barrier_notes(barriers):
+    for note in not_compared:
         print(f"\n{note}")
-    if not compared and not barriers:
+    if not compared and not not_compared:
         print("\nThe models share no questions, so no differences: are the runs of the same benchmark?")
     chosen = [
         one
         for one in sorted(compared, key=lambda row: row.p_holm or 0)
         if one.metric in (config.metric or {one.metric}) and one.keys["group"] in (config.topic or {one.keys["group"]})
     ]
-    if compared and not chosen:
+    if compared and not chosen and not_compared:
+        print("\nNo difference in these metrics and topics; see above what is not compared, and why.")
+    elif compared and not chosen:
         print("\nNo difference: these topics or types have no graded questions in common, or all are on one drug.")
     print()
     for one in chosen if config.metric or config.topic else chosen[:_SHOWN]:

@@ -23,6 +23,7 @@ from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, G
 from fdarx_core.pipeline.executor import SMALL, ModelFleet
 from fdarx_core.pipeline.regrading import ADOPTED, EarlierEvaluation
 from fdarx_core.records import Figure, Reject
+from fdarx_core.report.missing_verdicts import missing_verdicts, remedy
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import check_retriever_models, needs_reranker, required_encoders
 from fdarx_core.storage import RunDirectory, read_records
@@ -301,6 +302,7 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
     info = run.info()
     if config.as_json:
         print_json(run_result(run))
+        _tell_missing_verdicts(run)
         return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
     figures = list(read_records(run.file("metrics.parquet"), Figure))
     for grid in (
@@ -313,6 +315,7 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
             print(f"\n{table_text(grid)}")
     for cell in info["cells"]:
         _tell_failures(cell)
+    _tell_missing_verdicts(run)
     unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
     _tell_unfinished(unfinished)
     print(f"\nmetrics  {run.file('metrics.json')}")
@@ -321,6 +324,14 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
         print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
         return STOPPED
     return 0
+
+
+def _tell_missing_verdicts(run: RunDirectory) -> None:
+    missing = missing_verdicts(run)
+    for one in missing:
+        print(f"{one.cell}: {one.sentence}", file=sys.stderr)
+    if missing:
+        print(remedy(missing, str(run.root)), file=sys.stderr)
 
 
 def _tell_unfinished(cells: Sequence[dict[str, Any]]) -> None:

@@ -188,8 +188,7 @@ class Evaluation(PipelineJob):
                 retrieve(self.executor, self.parts, self.spec, self.numbers, self._report("retrieve"))
 
     def stages(self, *, planned: bool) -> Stages:
-        models = self.spec.answerers if planned else self.spec.graded
-        return [(self._stage(model), [Part(number) for number in self.numbers]) for model in models]
+        return [(self._stage(model), [Part(number) for number in self.numbers]) for model in self.spec.graded]
 
     def _stage(self, model: str) -> Stage[EvalSample]:
         spec, given = self.spec, None

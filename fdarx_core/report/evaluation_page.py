@@ -30,6 +30,7 @@ from fdarx_core.report.evaluation_figures import (
     read_evaluation_tables,
     subgroups,
 )
+from fdarx_core.report.missing_verdicts import REGRADE_COMMAND, missing_verdicts, remedy, ungraded_notes
 from fdarx_core.report.names import GROUP_NAMES, METRIC_NAMES, STATUS_NAMES, setting_name
 from fdarx_core.report.page_engine import SIGNIFICANT, TableBlock, by_significance, duration, render_page
 from fdarx_core.storage import RunDirectory
@@ -80,6 +81,7 @@ def build_evaluation_report(
     """
     sheets = read_evaluation_tables(run, summary)
     config = sheets.info["config"]
+    unjudged = missing_verdicts(run)
     types = [(kind, GROUP_NAMES.get(kind, kind), rows) for kind, rows in sorted(sheets.questions.items())]
     panels = [
         evaluation_figures.by_setting(sheets),
@@ -104,6 +106,8 @@ def build_evaluation_report(
         total=len(sheets.types),
         models=sheets.models,
         troubles=troubles(sheets),
+        unjudged=unjudged,
+        remedy=remedy(unjudged, "RUN") if unjudged else "",
         tables=[one for one in tables if one.table.rows],
         figures=[panel for panel in panels if panel is not None],
         subgroups=subgroups(sheets),
@@ -214,12 +218,13 @@ def build_comparison_page(
     names = run_names(runs)
     sheets = [read_evaluation_tables(run) for run in runs]
     figures = [named_figure(name, one) for name, sheet in zip(names, sheets, strict=True) for one in sheet.figures]
+    ungraded = ungraded_notes(names, [sheet.figures for sheet in sheets])
     judge = ", ".join(dict.fromkeys(_option(sheet, "judge") for sheet in sheets))
     tables = [*_paper_tables(figures, judge), TableBlock("hallucinations", hallucination_table(figures))]
     return render_page(
         "compare.html.j2",
         names=names,
-        warnings=[*_warnings(sheets), *barrier_notes(barriers)],
+        warnings=[*_warnings(sheets), *barrier_notes(barriers), *ungraded],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,
         tables=[one for one in tables if one.table.rows],
@@ -266,10 +271,7 @@ def barrier_notes(found: Sequence[Barrier]) -> list[str]:
     return notes
 
 
-REGRADE = (
-    "Grade the answers of one run again with the judge of the other: fdarx evaluate --predictions RUN --regrade JUDGE "
-    "--models FILE --out NEW_RUN."
-)
+REGRADE = f"Grade the answers of one run again with the judge of the other: {REGRADE_COMMAND}."
 
 
 def _pair(one: Barrier) -> str:

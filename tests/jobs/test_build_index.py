@@ -96,6 +96,7 @@ def test_wrong_arguments(options: tuple[object, ...], complaint: str, tmp_path: 
         if not line.startswith("no vectors, so only lexical search is possible")
     ]
     assert len(told) == 1 and complaint in told[0], done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_index_of_other_makings_is_refused_at_once(guidelines: Path) -> None:

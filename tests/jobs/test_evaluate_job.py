@@ -104,6 +104,29 @@ def test_a_model_and_a_judge_on_a_server(example_build: Path, server: LoopbackSe
     assert all(row.cited == row.shown[:1] and 0 < len(row.shown) <= 5 for row in predictions)
 
 
+def test_a_judge_without_a_usable_verdict_is_told(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
+    server.answer = lambda body: "It depends." if body["model"] == "vague" else respond(body)
+    models = models_file(tmp_path, server.openai_url, {"name": "small"}, {"name": "tiny"}, {"name": "vague"})
+    out = tmp_path / "run"
+    done = evaluate(example_build, out, "--models", models, "--judge", "vague", "--settings", "oracle")
+    assert done.returncode == 0, done.stderr
+    grades = rows_of(out, "grades/small", Grade)
+    judged = [grade for grade in grades if grade.judge == "vague"]
+    assert {grade.outcome for grade in judged} == {"unscored"} and len(judged) > 20
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("small · oracle: ")]
+    count = f"the judge vague gave no verdict on {len(judged)} of {len(judged)} answers (invalid json: "
+    assert count in line and "they are unscored and count in no accuracy" in line
+    assert f"fdarx show {out} {judged[0].question_id}" in done.stderr and "--regrade JUDGE" in done.stderr
+    page = (out / "report.html").read_text()
+    assert count in page and "Answers without a verdict of the judge" in page
+
+    compared = run_job("compare", out, "--metric", "accuracy", "--out", tmp_path / "compare.html")
+    assert compared.returncode == 0, compared.stderr
+    assert "Accuracies of run are not compared, because no answer of it" in compared.stdout
+    assert "in common" not in compared.stdout and "share no questions" not in compared.stdout
+    assert "Accuracies of run are not compared" in (tmp_path / "compare.html").read_text()
+
+
 @pytest.mark.slow
 def test_another_run_takes_over_what_was_answered(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
     models = models_file(tmp_path, server.openai_url, {"name": "small"})

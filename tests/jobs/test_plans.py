@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,31 @@ def test_a_plan_of_an_evaluation_does_not_bind_the_run(example_build: Path, tmp_
         assert files_in(tmp_path) == {"models.yaml"}
         other = evaluate(example_build, tmp_path / "new" / "run", *LINE, "--models", models, "--only", "a")
         assert other.returncode == 0, other.stderr
+
+
+def test_a_plan_counts_what_the_judge_is_asked_about_given_answers(example_build: Path, tmp_path: Path) -> None:
+    questions = [json.loads(line) for line in (example_build / "benchmark" / "qa.jsonl").read_text().splitlines()]
+    given = [{"qid": row["qid"], "answer": f"Take {at} mg.", "setting": "oracle"} for at, row in enumerate(questions)]
+    given[0]["answer"] = "NOT_ANSWERABLE"  # a rule grades refusals, and answers to refusal questions
+    (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, given)))
+    with LoopbackServer(answer=respond) as server:
+        models = models_file(tmp_path, server.openai_url, {"name": "judge"})
+        graded = ("--models", models, "--judge", "judge")
+        line = (example_build, tmp_path / "run", "--predictions", tmp_path / "given.jsonl", *graded)
+        planned = evaluate(*line, "--plan")
+        assert (planned.returncode, server.number) == (0, 0), planned.stderr
+        assert planned_requests(planned.stdout) > 20
+        done = evaluate(*line)
+        assert done.returncode == 0, done.stderr
+        assert server.number == planned_requests(planned.stdout)
+        again = ("evaluate", "--predictions", tmp_path / "run", "--regrade", "judge", "--models", models)
+        regraded = run_job(*again, "--out", tmp_path / "again", "--plan")
+        assert planned_requests(regraded.stdout) == server.number, regraded.stderr
+
+
+def planned_requests(plan: str) -> int:
+    """The requests of the task grade_answer in a plan."""
+    return sum(int(line.split()[2].replace(",", "")) for line in plan.splitlines() if line.startswith("grade_answer"))
 
 
 def test_a_plan_does_not_touch_a_finished_run(example_build: Path, tmp_path: Path) -> None:

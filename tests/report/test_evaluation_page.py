@@ -92,6 +92,44 @@ def test_troubles_stand_at_the_top_with_their_reason(page: str) -> None:
     assert page.index("Cells that are not done") < page.index('id="tables"')
 
 
+@pytest.mark.parametrize(
+    ("judge", "every", "told"),
+    [
+        ("strong", 1, "gave no verdict on 54 of 54 answers (wrong shape: grade: Field required); they are unscored"),
+        ("strong", 9, "gave no verdict on 6 of 54 answers"),
+        ("strong", 30, ""),  # 1 of 54: a judge fails now and then
+        ("baseline", 1, ""),  # the built-in grader abstains by design
+    ],
+)
+def test_page_says_how_many_answers_the_judge_left_without_a_verdict(
+    judge: str, every: int, told: str, tmp_path: Path
+) -> None:
+    made, model = SyntheticEvaluation(tmp_path / "run"), "hasty-8b"
+    asked = 0
+    for part in made.run.parts(f"grades/{model}"):
+        oracle = {
+            one.id
+            for one in read_records(made.run.file(f"predictions/{model}/{part.name}"), Prediction)
+            if one.setting == "oracle"
+        }
+        grades = list(read_records(part, Grade))
+        for grade in grades:
+            if grade.prediction_id in oracle:
+                grade.judge, asked = judge, asked + 1
+                grade.outcome, grade.reason, grade.detail = (
+                    ("unscored", "wrong_shape", "grade: Field required") if asked % every == 0 else ("correct", "", "")
+                )
+        write_records(part, grades, Grade)
+    cells = [replace(one, unscored=1) for one in read_records(made.run.file("cells.parquet"), SettingProgress)]
+    write_records(made.run.file("cells.parquet"), cells, SettingProgress)
+    notices = [one.text_content() for one in parsed(build_evaluation_report(made.finish())).find_class("notice")]
+    found = [one for one in notices if "without a verdict" in one]
+    assert bool(found) == bool(told)
+    if told:
+        [notice] = found
+        assert f"{model}, Oracle: the judge {judge} {told}" in notice and notice.count("gave no verdict") == 1
+
+
 def test_page_says_who_graded(page: str, tmp_path: Path) -> None:
     assert "not from an LLM" in page
     made = SyntheticEvaluation(tmp_path / "run")
