@@ -116,7 +116,7 @@ async def answered(load: Load, more: int) -> None:
     await until(lambda: load.statuses[200] >= enough)
 
 
-async def until(true: Callable[[], bool], seconds: float = 60) -> None:
+async def until(true: Callable[[], bool], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end
