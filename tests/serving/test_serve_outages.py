@@ -109,7 +109,7 @@ def test_killed_part(service: Service, part: str) -> None:
     if not service.replicas(part):
         pytest.skip("without a reranker")
     outage = asyncio.run(kill(service, part))
-    if part != "Ingress":  # Serve's proxy holds requests until a new ingress has started; the clients' timeout bounds it
+    if part != "Ingress":  # for whose requests Serve's proxy waits; they have the clients' timeout
         assert outage.longest_s < _DEADLINE_S
     assert not outage.without_retry_after
     if part == "Retriever":
