@@ -159,8 +159,7 @@ def test_judges_either_find_or_say_why_not(judged: Made) -> None:
 
 
 def test_the_ledger_agrees_with_the_engine(either: Made) -> None:
-    assert all(row["prompt_tokens"] > 0 for row in either.info["asked"] if row["endpoint"] == ENGINE)
-    assert either.asked("prompt_tokens") == either.engine["prompt_tokens"]
+    assert either.asked("prompt_tokens") == either.engine["prompt_tokens"] > 0
     assert either.asked("completion_tokens") == either.engine["generation_tokens"]
     assert either.asked("cached_tokens") == either.engine["prefix_cache_hits"] > 0
 

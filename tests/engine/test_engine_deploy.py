@@ -34,7 +34,7 @@ def broken(tiny: Tiny, tmp_path: Path) -> Path:
 def evaluate(tiny: Tiny, benchmark: Path, folder: Path, *files: Path) -> subprocess.CompletedProcess[str]:
     options = ("--deploy", *files, "--models", "baseline", "--settings", "oracle", "--sample", 2)
     _, *line = command(benchmark, folder / "run", *options)
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "FDARX_TEST_FOLDER": str(folder)}
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "ENGINE_TEST_FOLDER": str(folder)}
     return subprocess.run(
         [str(tiny.python), *line], cwd=REPOSITORY, capture_output=True, text=True, timeout=800, env=environment
     )
@@ -42,7 +42,7 @@ def evaluate(tiny: Tiny, benchmark: Path, folder: Path, *files: Path) -> subproc
 
 def left(folder: Path) -> list[str]:
     """What still runs of what was started with that folder in its environment."""
-    mark = f"FDARX_TEST_FOLDER={folder}".encode()
+    mark = f"ENGINE_TEST_FOLDER={folder}".encode()
     found = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
