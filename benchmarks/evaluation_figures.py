@@ -214,6 +214,8 @@ def main(
 ) -> int:
     print("     answers |  seconds | driver's CPU s | waited s | MB | calls | tasks' CPU s | MB | calls")
     made = []
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
     for size in sizes:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             began = time.perf_counter()

@@ -269,6 +269,8 @@ def slopes(sizes: Sequence[int], times: Sequence[float]) -> list[float]:
 def main(sizes: Sequence[int] = (200_000, 2_000_000, 20_000_000), folder: Path | None = None, s3: int = 0) -> int:
     print(f"{'requests':>12s} | step     |  seconds |    CPU s | waited s |    MB | calls | found")
     results = {}
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
     for size in sizes:
         with tempfile.TemporaryDirectory(dir=folder) as place:
             root = Location(f"{place}/responses")

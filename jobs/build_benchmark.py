@@ -26,6 +26,10 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.storage import RunDirectory
 
 _ROLES = ("generator", "reader", "judge")
+_BOUND = (
+    "An upper bound: models write fewer questions than they are asked for, and filters drop some. For what to expect, "
+    "build some labels (--sample 30 --out PILOT), and give --pilot PILOT."
+)
 _NOT_RESULTS = HOW | {"criteria", "votes", "pilot", *_ROLES}
 
 
@@ -255,7 +259,8 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
         run=run,
     ) as (progress, executor):
         build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
-        carried_out(build, progress, plan=config.plan, expected=partial(_by_pilot, config.pilot, spec))
+        expected = partial(_by_pilot, config.pilot, spec)
+        carried_out(build, progress, plan=config.plan, expected=expected, plan_note="" if config.pilot else _BOUND)
 
 
 def _by_pilot(pilot: str | None, spec: BuildSpec, planned: list[PlanRow]) -> list[PlanRow]:

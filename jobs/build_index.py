@@ -14,9 +14,11 @@ from fdarx_core.pipeline.executor import ExecutorName
 from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.records import Reject
 from fdarx_core.retrieval.index.segments import Manifest
+from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.storage import Location, write_records
 from fdarx_core.storage.sources import Inputs
+from jobs import stop
 from jobs.cli import run_as
 from jobs.options import RunningConfig, SharedGpuConfig
 from jobs.output import print_json
@@ -86,6 +88,8 @@ def index(*, config: Annotated[IndexConfig, Parameter(name="*")]) -> int:
     model = config.model()
     with busy("looking for documents", quiet=config.quiet):
         found = find_documents(sources) if sources else Inputs()
+    if not config.documents and IndexStore(place).current() is None:
+        stop(f"--remove: there is no index at {place}")
     place.check_writable()  # after the other arguments, because it makes the folder
     # Only embedding, and parsing many labels, takes longer than starting Ray.
     long = model is not None or sum(map(may_hold_labels, found.sources)) > _MANY_LABELS

@@ -14,6 +14,7 @@ from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
 from fdarx_core.report.missing_verdicts import ungraded_notes
+from fdarx_core.report.page_engine import SIGNIFICANT
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
@@ -26,8 +27,8 @@ _SHOWN = 20
 class CompareConfig(JobConfig):
     """Options of `fdarx compare`."""
 
-    out: str = "compare.html"
-    """page to write"""
+    out: str | None = None
+    """page to write, with all tables, differences and figures (none)"""
     seed: int = 0
     """random seed of the intervals"""
     resamples: int = Field(2000, ge=100)
@@ -58,7 +59,8 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         stop(f"{opened[0].root} has the answers of one model; give two runs or more")
     names = run_names(opened)
     compared, barriers = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
-    Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
+    if config.out:
+        Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
     of_runs = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
     figures = [named_figure(name, one) for name, listed in zip(names, of_runs, strict=True) for one in listed]
     not_compared = [*barrier_notes(barriers), *ungraded_notes(names, of_runs)]
@@ -68,7 +70,8 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         print_json({"runs": dict(zip(names, map(str, runs), strict=True)), **rows, "page": config.out})
         return 0
     _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, not_compared, config)
-    print(f"\npage  {config.out}")
+    if config.out:
+        print(f"\npage  {config.out}")
     return 0
 
 
@@ -112,6 +115,9 @@ def _tell(
         print("\nNo difference in these metrics and topics; see above what is not compared, and why.")
     elif compared and not chosen:
         print("\nNo difference: these topics or types have no graded questions in common, or all are on one drug.")
+    if compared:
+        small = sum(one.p_holm is not None and one.p_holm < SIGNIFICANT for one in compared)
+        print(f"\n{small:,} of {len(compared):,} differences have p below {SIGNIFICANT} after Holm's correction.")
     print()
     for one in chosen if config.metric or config.topic else chosen[:_SHOWN]:
         cell = " · ".join(filter(None, (one.first["setting"], one.first["retriever"])))

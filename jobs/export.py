@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from pydantic import Field
 
-from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.evaluation.settings import SETTINGS, needs_whole_label
 from fdarx_core.harnesses.packages import write_package
 from fdarx_core.harnesses.samples import ExportOptions
 from fdarx_core.storage import Location
@@ -16,6 +16,8 @@ from jobs.cli import run_as
 from jobs.options import JobConfig, Names, one_of
 from jobs.output import print_json
 from jobs.progress import busy
+
+_WHOLE_LABELS = ", because the benchmark has no complete text of its labels (labels.jsonl)"
 
 
 class ExportConfig(JobConfig):
@@ -51,7 +53,8 @@ def export(benchmark: str, /, *, config: Annotated[ExportConfig, Parameter(name=
         print_json({"out": config.out, "samples": dict(counts), "rejected": len(opened.rejects)})
         return 0
     for setting in config.settings:
-        print(f"{setting:12} {counts[setting]:,} questions")
+        why = "" if counts[setting] or not needs_whole_label(setting) else _WHOLE_LABELS
+        print(f"{setting:12} {counts[setting]:,} questions{why}")
     if opened.rejects:
         print(f"{len(opened.rejects):,} rows of the benchmark cannot be read and are left out")
     print(f"README       {Location(config.out) / 'README.md'}")

@@ -34,8 +34,8 @@ def versions() -> dict[str, str]:
     return {"python": sys.version.split()[0], **{name: version_of(name) for name in names}}
 
 
-def tell_plan(rows: Sequence[PlanRow]) -> None:
-    """Print a line for each task and model, and their sum; with `--json` the same as an object."""
+def tell_plan(rows: Sequence[PlanRow], note: str = "") -> None:
+    """Print a line for each task and model, their sum and the note; with `--json`, lines and sum as an object."""
     from fdarx_core.report.page_engine import render_page  # importing it takes longer than most of a job's start
 
     if wants_json():
@@ -45,7 +45,7 @@ def tell_plan(rows: Sequence[PlanRow]) -> None:
         total = {name: sum(getattr(row, name) for row in rows) for name in counted}
         print_json({"plan": planned, "sum": {**total, "cost": sum(costs) if costs else None}})
     else:
-        print(render_page("plan.txt.j2", rows=rows))
+        print(render_page("plan.txt.j2", rows=rows, note=note))
 
 
 @contextmanager
@@ -242,13 +242,15 @@ def carried_out(
     *,
     plan: bool,
     expected: Callable[[list[PlanRow]], list[PlanRow]] = lambda planned: planned,
+    plan_note: str = "",
 ) -> bool:
     """Do the work and return True; for a plan, print what it would ask and return False.
 
     `expected` makes of the plan, which is an upper bound, what is expected to be asked.
+    `plan_note` says how to read it.
     """
     if plan:
-        tell_plan(expected(work.plan()))
+        tell_plan(expected(work.plan()), plan_note)
         return False
     run_stoppable(work, progress)
     return True

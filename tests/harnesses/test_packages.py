@@ -76,7 +76,7 @@ def test_without_labels_only_their_settings_are_left_out(example_build: Path, tm
     shutil.copy(example_build / "benchmark" / "qa.jsonl", tmp_path / "benchmark")
     done = run_job("export", tmp_path / "benchmark", "--to", "inspect", "--out", tmp_path / "package")
     assert done.returncode == 0, done.stderr
-    assert "full_label   0 questions" in done.stdout
+    assert "full_label   0 questions, because the benchmark has no complete text of its labels" in done.stdout
     assert {file.name for file in (tmp_path / "package").iterdir()} == {
         *("README.md", "closed_book.jsonl", "fdarx_tasks.py", "oracle.jsonl", "system_messages.jsonl")
     }

@@ -83,6 +83,7 @@ def test_a_runs_labels(example_build: Path, tmp_path: Path) -> None:
     [
         (("--documents", "no/such/file.pdf"), "no/such/file.pdf"),
         ((), "--documents"),
+        (("--remove", "any.pdf"), "--remove: there is no index at"),
         (("--documents", GUIDELINES, "--overlap", 900, "--chunk-size", 900), "must be less"),
         (("--documents", GUIDELINES, "--cosine-model", "no/such/model"), "no/such/model"),
     ],

@@ -63,6 +63,7 @@ def test_two_runs_side_by_side(rules: Path, copied: Path, tmp_path: Path) -> Non
     for row in ("rules · baseline", "copied · gold"):
         assert row in done.stdout[table_1:table_2]
     assert "rules · bm25" in done.stdout[table_2:] and "copied · bm25" in done.stdout[table_2:]
+    assert re.search(r"^\d+ of \d+ differences have p below 0.05 after Holm's correction", done.stdout, re.MULTILINE)
     shown = page.read_text()
     assert str(page) in done.stdout and len(shown) > 10_000
     for name in ("rules · baseline", "copied · gold"):

@@ -70,6 +70,7 @@ def test_a_plan_does_not_touch_a_finished_run(example_build: Path, tmp_path: Pat
 def test_a_plan_of_a_build_leaves_nothing(tmp_path: Path) -> None:
     planned = run_job("build", "--labels", EXAMPLES, "--sample", 2, "--out", tmp_path / "run", "--plan")
     assert planned.returncode == 0 and "generate_factual" in planned.stdout
+    assert "An upper bound" in planned.stdout and "--pilot" in planned.stdout
     assert files_in(tmp_path) == set()
 
 
