@@ -10,6 +10,13 @@ PARALLEL := -n 2 --dist loadfile
 # once more, and is listed.
 AGAIN := --reruns 1 -rR
 
+# Modules are compiled once, also where the environment forbids to write bytecode: each process would compile what uv
+# installed and the tests anew, which takes it 10 to 20 seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
+# The files that have tests with a mark. pytest would import all others too, for 10 to 20 seconds.
+marked = $$(grep -rlE 'mark\.$(1)\b' tests --include='test_*.py')
+
 # Install locked versions. uv takes seconds where pip takes minutes; where uv cannot reach a registry, because only pip
 # is configured for a mirror, pip does it.
 define install
@@ -54,17 +61,17 @@ test: $(VENV)/test  ## all quick tests, two files at a time; those on real label
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3, harnesses
 	$(RUN) tests.harnesses.environment
-	$(RUN) pytest -m "slow and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(PARALLEL) $(AGAIN)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
-	$(RUN) pytest -m "models and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "models and not nightly" $(call marked,models) $(PARALLEL) $(AGAIN)
 
 test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, its failures; the comparison
 	$(RUN) tests.serving.browser
-	$(RUN) pytest -m "service and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "service and not nightly" $(call marked,service) $(PARALLEL) $(AGAIN)
 
 test-cluster: $(VENV)/models  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more, as test-nightly does
-	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "cluster and not nightly" $(call marked,cluster) $(PARALLEL) $(AGAIN)
 
 engine: $(VENV)/test  ## a vLLM engine on CPU, in an environment of its own under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
