@@ -26,7 +26,7 @@ endef
 # Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
 compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
 
-.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-nightly lint docs bench bench-gpu lock clean
+.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-engine-bare test-engine-served test-nightly lint docs bench bench-gpu lock clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
@@ -76,8 +76,15 @@ test-cluster: $(VENV)/models  ## several nodes, machines and servers that die, s
 engine: $(VENV)/test  ## a vLLM engine on CPU, in an environment of its own under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
 
-test-engine: $(VENV)/models engine  ## the asking path against that engine
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" tests/engine $(AGAIN)
+test-engine:  ## the asking path against that engine, bare and behind Ray Serve, beside each other
+	$(MAKE) --jobs 2 --output-sync=target test-engine-bare test-engine-served
+
+# A process of pytest has one engine for all its tests; files whose tests want the one behind Serve name its fixture's class.
+test-engine-bare: $(VENV)/models engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $$(grep -L Served tests/engine/test_*.py) $(AGAIN)
+
+test-engine-served: $(VENV)/models engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $$(grep -l Served tests/engine/test_*.py) $(AGAIN)
 
 test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
 	-$(RUN) tests.tracking.environment  # MLflow's server; without it, its tests skip
