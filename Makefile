@@ -10,6 +10,13 @@ PARALLEL := -n 2 --dist loadfile
 # once more, and is listed.
 AGAIN := --reruns 1 -rR
 
+# Modules are compiled once, also where the environment forbids to write bytecode: each process would compile what uv
+# installed and the tests anew, which takes it 10 to 20 seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
+# The files that have tests with a mark. pytest would import all others too, for 10 to 20 seconds.
+marked = $$(grep -rlE 'mark\.$(1)\b' tests --include='test_*.py')
+
 # Install locked versions. uv takes seconds where pip takes minutes; where uv cannot reach a registry, because only pip
 # is configured for a mirror, pip does it.
 define install
@@ -19,7 +26,7 @@ endef
 # Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
 compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
 
-.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-nightly lint docs bench bench-gpu lock clean
+.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-engine-bare test-engine-served test-nightly lint docs bench bench-gpu lock clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
@@ -54,23 +61,30 @@ test: $(VENV)/test  ## all quick tests, two files at a time; those on real label
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3, harnesses
 	$(RUN) tests.harnesses.environment
-	$(RUN) pytest -m "slow and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(PARALLEL) $(AGAIN)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
-	$(RUN) pytest -m "models and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "models and not nightly" $(call marked,models) $(PARALLEL) $(AGAIN)
 
 test-service: $(VENV)/test  ## the service on Ray Serve, its page in a browser, its failures; the comparison
 	$(RUN) tests.serving.browser
-	$(RUN) pytest -m "service and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "service and not nightly" $(call marked,service) $(PARALLEL) $(AGAIN)
 
 test-cluster: $(VENV)/models  ## several nodes, machines and servers that die, submitted jobs; FDARX_KILLS=10 kills more, as test-nightly does
-	$(RUN) pytest -m "cluster and not nightly" $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "cluster and not nightly" $(call marked,cluster) $(PARALLEL) $(AGAIN)
 
 engine: $(VENV)/test  ## a vLLM engine on CPU, in an environment of its own under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
 
-test-engine: $(VENV)/models engine  ## the asking path against that engine
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" tests/engine $(AGAIN)
+test-engine:  ## the asking path against that engine, bare and behind Ray Serve, beside each other
+	$(MAKE) --jobs 2 --output-sync=target test-engine-bare test-engine-served
+
+# A process of pytest has one engine for all its tests; files whose tests want the one behind Serve name its fixture's class.
+test-engine-bare: $(VENV)/models engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $$(grep -L Served tests/engine/test_*.py) $(AGAIN)
+
+test-engine-served: $(VENV)/models engine
+	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $$(grep -l Served tests/engine/test_*.py) $(AGAIN)
 
 test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
 	-$(RUN) tests.tracking.environment  # MLflow's server; without it, its tests skip

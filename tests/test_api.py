@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -49,16 +47,6 @@ def test_a_build_has_the_defaults_of_the_command_line() -> None:
 def test_a_name_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"fdarx\.Model"):
         fdarx.build(EXAMPLES, tmp_path / "run", reader="gpt-9")
-
-
-def test_importing_and_building_load_neither_ray_nor_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys, fdarx_core as fdarx; assert not {'ray', 'torch', 'lxml'} & set(sys.modules); "
-        f"fdarx.build({str(EXAMPLES / 'telvanto-tablets.xml')!r}, {str(tmp_path / 'run')!r}); "
-        "print(sorted({'ray', 'torch'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,12 +43,13 @@ _ONCE: dict[str, Any] = {"retries": {"mode": "standard", "total_max_attempts": 1
 @cache
 def client() -> Any:
     """Return the client of this process. Other servers than Amazon's get addresses by path and no newer checksums."""
-    made = boto3.session.Session().client("s3", config=Config(**_COMMON, **_ONCE))
+    session = boto3.session.Session()  # one for both clients: it reads botocore's descriptions of services once
+    made = session.client("s3", config=Config(**_COMMON, **_ONCE))
     if re.search(r"\.amazonaws\.com(\.cn)?$", made.meta.endpoint_url):
         return made
     checks = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
     config = Config(s3={"addressing_style": "path"}, **_COMMON, **_ONCE, **checks)
-    return boto3.session.Session().client("s3", config=config)
+    return session.client("s3", config=config)
 
 
 os.register_at_fork(after_in_child=client.cache_clear)

@@ -18,6 +18,7 @@ import yaml
 
 from tests.engine.server import BLOCK, CONTEXT, ENGINE_VARIABLES, free_port, tail
 from tests.environments import PROJECT, Unavailable
+from tests.serving.service_process import PATIENCE
 
 START_S = 600
 END_S = 60
@@ -90,6 +91,7 @@ def serving(python: Path, files: Sequence[Path], folder: Path, cpus: int = 2) ->
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
+            env={**os.environ, **PATIENCE},
             start_new_session=True,
         )
     try:

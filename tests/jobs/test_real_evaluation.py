@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from math import log2
@@ -27,8 +25,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
 from fdarx_core.records import Figure
-from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import by_type, evaluate
+from tests.jobs.in_process import run_job
 
 Rows = list[dict[str, Any]]
 EXACT = 1e-9
@@ -40,19 +38,8 @@ TYPES = {"factual": ("factual",), "multihop": ("multihop",), "answerable": ("fac
 @pytest.fixture(scope="module")
 def run(real_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("real")
-    line = [
-        sys.executable,
-        "-m",
-        "jobs.build_benchmark",
-        "--labels",
-        str(real_labels),
-        "--sample",
-        "30",
-        "--per-drug",
-        "1",
-    ]
-    line += ["--cpus", "2", "--out", str(folder / "build")]
-    built = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    varied = ("--sample", 30, "--per-drug", 1, "--cpus", 2)
+    built = run_job("build", "--labels", real_labels, "--out", folder / "build", *varied)
     assert built.returncode == 0, built.stderr
     done = evaluate(folder / "build", folder / "run", "--resamples", 2000)
     assert done.returncode == 0, done.stderr

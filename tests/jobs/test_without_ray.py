@@ -42,7 +42,7 @@ def test_a_build_an_evaluation_and_a_review_start_no_ray(tmp_path: Path) -> None
 
 def test_functions_of_the_python_api_start_no_ray(tmp_path: Path) -> None:
     code = (
-        "import sys, fdarx_core as fdarx; "
+        "import sys, fdarx_core as fdarx; assert not {'ray', 'torch', 'lxml'} & set(sys.modules); "
         f"run = fdarx.build({str(EXAMPLES / 'telvanto-tablets.xml')!r}, {str(tmp_path / 'run')!r}, twins=3); "
         "done = fdarx.evaluate(run, settings=['oracle'], resamples=100); "
         "print(done.info()['status'], sorted({'ray', 'torch'} & set(sys.modules)))"

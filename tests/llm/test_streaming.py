@@ -1,43 +1,22 @@
-"""Streamed replies equal whole ones, and a cancelled request leaves nothing behind."""
+"""Streamed replies equal whole ones, and what goes wrong with them has a reason."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import orjson
 import pytest
 
-from fdarx_core.llm import (
-    TRANSIENT,
-    Baseline,
-    EndpointStopped,
-    HttpEndpoint,
-    ModelConfig,
-    Prices,
-    Prompt,
-    Task,
-)
-from fdarx_core.records import Request, Response
-from tests.llm.conftest import model
+from fdarx_core.llm import TRANSIENT, Baseline, EndpointStopped, HttpEndpoint, ModelConfig, Prices, Task
+from fdarx_core.records import Response
 from tests.llm.loopback_server import Call, Fault, LoopbackServer, Trouble
+from tests.llm.streams import CHATTING, LONG, TEXT, config, heard, request_to, wait_for
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
-TEXT = "  Take 50 µg once a day 🧪 with 漢字.\n\n- Not with food.\n"
 KEY = "sk-planted/0123456789abcdef"
-CHAT = """
-name: chat
-version: 1
-purpose: Answer.
-slots: {question: what is asked}
-system: You answer.
-user: "{{ question }}"
-response: text
-"""
 
 
 def brief(value: Any) -> str:
@@ -49,15 +28,6 @@ def brief(value: Any) -> str:
     return " ".join(said) or "fine"
 
 
-def by_rules(slots: Mapping[str, Any]) -> str:
-    if not slots["question"].strip():
-        raise ValueError("nothing was asked")
-    return str(slots["question"])
-
-
-CHATTING = Task(Prompt.from_yaml(CHAT, "prompts/chat.yaml"), str, by_rules)
-
-
 @pytest.fixture
 def server() -> Iterator[LoopbackServer]:
     with LoopbackServer(answer=lambda body: TEXT) as running:
@@ -67,26 +37,6 @@ def server() -> Iterator[LoopbackServer]:
 @pytest.fixture(params=["openai", "anthropic"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def config(server: LoopbackServer, kind: str = "openai", **fields: Any) -> ModelConfig:
-    return model(server, kind=kind, max_in_flight=1, **fields)
-
-
-def request_to(endpoint: HttpEndpoint, question: str = "How much?") -> Request:
-    return CHATTING.request({"question": question}, endpoint=endpoint.name, sampling=endpoint.sampling)
-
-
-async def heard(pieces: AsyncGenerator[str | Response, None]) -> tuple[list[str], Response]:
-    """All pieces, and the one response after them."""
-    texts: list[str] = []
-    async with aclosing(pieces):
-        async for piece in pieces:
-            if isinstance(piece, Response):
-                assert [rest async for rest in pieces] == []
-                return texts, piece
-            texts.append(piece)
-    raise AssertionError("no response")
 
 
 def streamed(settings: ModelConfig, check: Callable[[HttpEndpoint], None] = lambda endpoint: None) -> Any:
@@ -105,8 +55,8 @@ def streamed(settings: ModelConfig, check: Callable[[HttpEndpoint], None] = lamb
     return asyncio.run(run())
 
 
-def failing(trouble: Trouble, times: int = 10**6) -> Callable[[Call], Fault | None]:
-    return lambda call: Fault(stream=trouble) if call.number <= times else None
+def failing(trouble: Trouble) -> Callable[[Call], Fault]:
+    return lambda call: Fault(stream=trouble)
 
 
 @pytest.mark.parametrize(
@@ -159,19 +109,15 @@ def test_one_connection_serves_one_stream_after_another(kind: str, server: Loopb
 
 
 def test_pieces_come_as_the_server_sends_them(kind: str, server: LoopbackServer) -> None:
-    async def run() -> str:
+    async def run() -> None:
         endpoint = HttpEndpoint(config(server, kind))
-        pieces = endpoint.stream(request_to(endpoint))
-        first = await anext(pieces)
-        assert server.in_flight == 1
-        texts, response = await heard(pieces)
+        async with aclosing(endpoint.stream(request_to(endpoint))) as pieces:
+            assert isinstance(await anext(pieces), str)
+            assert server.in_flight == 1
         await endpoint.close()
-        assert isinstance(first, str)
-        assert first + "".join(texts) == response.text
-        return response.text
 
-    server.faults = failing(Trouble(every=0.05))
-    assert asyncio.run(run()) == TEXT
+    server.faults = lambda call: LONG
+    asyncio.run(run())
 
 
 def test_a_server_that_knows_no_stream_options_is_asked_without(server: LoopbackServer) -> None:
@@ -206,7 +152,6 @@ def test_a_server_that_knows_no_stream_options_is_asked_without(server: Loopback
         Fault(text="", stream=Trouble(end=False)),
         Fault(raw=b"Internal hiccup"),
         Fault(reply=[1]),
-        Fault(latency=30),
     ],
     ids=brief,
 )
@@ -214,8 +159,16 @@ def test_before_the_first_piece_a_failure_that_passes_costs_nothing(
     fault: Fault, kind: str, server: LoopbackServer
 ) -> None:
     server.faults = lambda call: fault if call.attempt == 1 else None
-    texts, response = streamed(config(server, kind, timeout_s=0.5))
+    texts, response = streamed(config(server, kind))
     assert ("".join(texts), response.text, response.reason, response.attempts) == (TEXT, TEXT, "", 2)
+
+
+def test_a_reply_that_does_not_begin_is_asked_for_again(kind: str, server: LoopbackServer) -> None:
+    """On a loaded machine it may take several attempts until one begins in time."""
+    server.faults = lambda call: Fault(latency=60) if call.attempt == 1 else None
+    texts, response = streamed(config(server, kind, timeout_s=0.5, max_tries=50))
+    assert ("".join(texts), response.text, response.reason) == (TEXT, TEXT, "")
+    assert response.attempts >= 2
 
 
 @pytest.mark.parametrize(
@@ -251,7 +204,6 @@ def test_a_failure_that_stays(fault: Fault, reason: str, kind: str, server: Loop
         (Trouble(after=2, error={"message": "CUDA out of memory"}), "server_error"),
         (Trouble(after=2, error={"type": "overloaded_error", "message": "busy"}), "overloaded"),
         (Trouble(after=2, error={"code": 401, "message": "expired"}), "no_access"),
-        (Trouble(every=0.2), "timeout"),
     ],
     ids=brief,
 )
@@ -259,9 +211,17 @@ def test_after_the_first_piece_a_failure_ends_the_stream(
     trouble: Trouble, reason: str, kind: str, server: LoopbackServer
 ) -> None:
     server.faults = failing(trouble)
-    texts, response = streamed(config(server, kind, timeout_s=1.0))
+    texts, response = streamed(config(server, kind))
     assert response.reason in (f"{TRANSIENT}{reason}", reason)
     assert (response.finish_reason, response.attempts, server.number) == ("error", 1, 1)
+    assert response.text == "".join(texts) == TEXT[: len(response.text)] != ""
+
+
+def test_a_stream_that_is_too_slow_ends_after_its_first_piece(kind: str, server: LoopbackServer) -> None:
+    """Only what had no piece yet is asked again: a second reply would not go on where the first one ended."""
+    server.faults = failing(Trouble(every=0.1))
+    texts, response = streamed(config(server, kind, timeout_s=0.6, max_tries=50))
+    assert (response.reason, response.finish_reason) == (f"{TRANSIENT}timeout", "error")
     assert response.text == "".join(texts) == TEXT[: len(response.text)] != ""
 
 
@@ -295,43 +255,6 @@ def test_a_server_that_does_not_stream(kind: str, server: LoopbackServer) -> Non
     server.faults = lambda call: Fault(reply=whole[kind])
     texts, response = streamed(config(server, kind))
     assert (texts, response.text, response.reason, response.prompt_tokens) == ([TEXT], TEXT, "", 7)
-
-
-def test_who_stops_early_stops_the_server(kind: str, server: LoopbackServer) -> None:
-    server.faults = failing(Trouble(every=0.05), times=3)
-
-    async def run() -> None:
-        endpoint = HttpEndpoint(config(server, kind))
-        async with aclosing(endpoint.stream(request_to(endpoint))) as pieces:
-            await anext(pieces)
-        assert (endpoint.limits.in_flight, endpoint.counters.in_flight) == (0, 0)
-        async for _ in endpoint.stream(request_to(endpoint)):
-            break
-        reading = asyncio.create_task(heard(endpoint.stream(request_to(endpoint))))
-        await asyncio.sleep(0.2)
-        reading.cancel()
-        await asyncio.wait([reading])
-        await asyncio.to_thread(wait_for, lambda: server.abandoned == 3)
-        texts, _ = await heard(endpoint.stream(request_to(endpoint)))
-        assert "".join(texts) == TEXT
-        counters = endpoint.counters
-        assert (counters.asked, counters.done, counters.abandoned, counters.in_flight) == (4, 1, 3, 0)
-        await endpoint.close()
-
-    asyncio.run(run())
-    assert server.in_flight == 0
-
-
-def test_a_slot_is_held_while_a_stream_runs(kind: str, server: LoopbackServer) -> None:
-    server.faults = failing(Trouble(every=0.01))
-
-    async def run() -> None:
-        endpoint = HttpEndpoint(config(server, kind))
-        await asyncio.gather(*(heard(endpoint.stream(request_to(endpoint, str(one)))) for one in range(3)))
-        await endpoint.close()
-
-    asyncio.run(run())
-    assert server.most_in_flight == 1
 
 
 @pytest.mark.parametrize("status", [401, 404])
@@ -388,106 +311,3 @@ def test_a_baseline_that_fails_shows_nothing() -> None:
     request = CHATTING.request({"question": " "}, endpoint="baseline")
     texts, response = asyncio.run(heard(baseline.stream(request)))
     assert (texts, response.reason) == ([], "baseline_error")
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    """What the server's thread sees, it sees a little later."""
-    until = time.monotonic() + seconds
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert condition()
-
-
-SLOTS = 8
-Way = Callable[[HttpEndpoint, Request], Awaitable[Any]]
-
-
-async def _ask(endpoint: HttpEndpoint, request: Request) -> Response:
-    return await endpoint.ask(request)
-
-
-async def _stream(endpoint: HttpEndpoint, request: Request) -> Response:
-    return (await heard(endpoint.stream(request)))[1]
-
-
-def troubled(call: Call) -> Fault | None:
-    """Slow and failing in every way that is tried again, by the call's number."""
-    faults = [
-        Fault(latency=0.02),
-        Fault(status=429, retry_after="0.02"),
-        Fault(stream=Trouble(every=0.005), latency=0.005),
-        Fault(status=500, latency=0.01),
-        Fault(stream=Trouble(after=1), drop=bool(call.number % 2)),
-    ]
-    return faults[call.number % len(faults)]
-
-
-async def _quiet(server: LoopbackServer) -> None:
-    """Returns when it has nothing under way; of connections that were closed again it may only then read what came."""
-    seen = -1
-    while seen != server.number or server.in_flight:
-        seen = server.number
-        await asyncio.sleep(0.25)
-
-
-@asynccontextmanager
-async def unharmed(server: LoopbackServer, **fields: Any) -> AsyncIterator[HttpEndpoint]:
-    """An endpoint that is as good as new once the block is left."""
-    endpoint = HttpEndpoint(model(server, max_in_flight=SLOTS, timeout_s=10, **fields))
-    yield endpoint
-    counters = endpoint.counters
-    assert (endpoint.limits.in_flight, counters.in_flight) == (0, 0)
-    assert counters.asked == counters.done + counters.abandoned
-    await _quiet(server)
-    server.faults, server.most_in_flight = lambda call: Fault(latency=0.2), 0
-    requests = [_request(endpoint, f"afterwards {number}") for number in range(2 * SLOTS)]
-    responses = await asyncio.gather(*(_ask(endpoint, one) for one in requests), _stream(endpoint, requests[0]))
-    assert [(one.reason, one.text) for one in responses] == [("", TEXT)] * (2 * SLOTS + 1)
-    assert server.most_in_flight == SLOTS
-    await endpoint.close()
-
-
-def _request(endpoint: HttpEndpoint, question: str) -> Request:
-    return CHATTING.request({"question": question}, endpoint=endpoint.name, sampling=endpoint.sampling)
-
-
-@pytest.mark.parametrize("limits", [{}, {"requests_per_minute": 30_000}, {"tokens_per_minute": 600_000}], ids=str)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_deadlines_at_any_moment(seed: int, limits: dict[str, float], server: LoopbackServer) -> None:
-    server.faults = troubled
-    draw = random.Random(seed)
-
-    async def one(endpoint: HttpEndpoint, number: int, way: Way, seconds: float) -> object:
-        await asyncio.sleep(0.0005 * number)
-        return await asyncio.wait_for(way(endpoint, _request(endpoint, str(number))), seconds)
-
-    async def run() -> None:
-        async with unharmed(server, **limits) as endpoint:
-            seconds = [draw.choice([draw.expovariate(20), draw.expovariate(20), 60.0]) for _ in range(200)]
-            asked = [(number, draw.choice([_ask, _stream]), limit) for number, limit in enumerate(seconds)]
-            outcomes = await asyncio.gather(*(one(endpoint, *each) for each in asked), return_exceptions=True)
-            late = sum(isinstance(outcome, asyncio.TimeoutError) for outcome in outcomes)
-            assert late + sum(isinstance(outcome, Response) for outcome in outcomes) == 200
-            assert 0 < late < 200
-
-    asyncio.run(run())
-
-
-@pytest.mark.parametrize("way", [_ask, _stream])
-@pytest.mark.parametrize("limits", [{}, {"requests_per_minute": 30_000}], ids=str)
-def test_cancelled_after_any_number_of_steps(way: Way, limits: dict[str, float], server: LoopbackServer) -> None:
-    """Three times as many as there are slots at a time, so that some of them wait for one."""
-
-    async def run() -> None:
-        async with unharmed(server, **limits) as endpoint:
-            for steps in range(40):
-                requests = [_request(endpoint, f"{steps} {number}") for number in range(3 * SLOTS)]
-                tasks = [asyncio.ensure_future(way(endpoint, request)) for request in requests]
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
-                assert endpoint.limits.in_flight == 0
-
-    asyncio.run(run())

@@ -56,7 +56,7 @@ def assert_in_turn(labels: Sequence[str], in_flight: int) -> None:
     in_flight=st.integers(1, 5),
     refused=st.integers(0, 30),
 )
-@settings(max_examples=12)
+@settings(max_examples=settings().max_examples // 4)
 def test_a_label_s_questions_stand_in_a_row(sizes: list[int], in_flight: int, refused: int) -> None:
     """Of four parts at once, in three settings, with a judge on the same server, and with some refusals."""
     parts: list[list[EvalSample]] = [[] for _ in range(PARTS)]

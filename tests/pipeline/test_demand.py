@@ -63,6 +63,7 @@ def test_the_tasks_that_wait_are_those_that_are_asked_for() -> None:
     assert RayExecutor(Demand(cpus=100, on_cluster=True)).backlog == 100
 
 
+@pytest.mark.slow
 def test_this_machine_is_not_waited_for(session: None) -> None:
     here = RayExecutor(Demand(cpus=64, gpus=8))
     assert (here.gpus, here.cpus, here.backlog, here.waiting()) == (0, 2, 4, "")

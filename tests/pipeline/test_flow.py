@@ -59,7 +59,7 @@ def test_both_executors_make_what_a_loop_makes(local: Executor, on_ray: Executor
     assert first.info()["stages"] == second.info()["stages"]
 
 
-@pytest.mark.parametrize("name", ["local", "on_ray"])
+@pytest.mark.parametrize("name", ["local", pytest.param("on_ray", marks=pytest.mark.slow)])
 def test_an_output_that_can_not_be_written_is_named(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     executor = request.getfixturevalue(name)
     run = new_run(tmp_path / "run")

@@ -151,7 +151,7 @@ def test_the_key_is_nowhere(calm: Path, server: LoopbackServer, tmp_path: Path) 
             assert not file.is_file() or PLANTED_KEY.encode() not in file.read_bytes(), file
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(
     calm: Path, server: LoopbackServer, tmp_path: Path, executor: str
 ) -> None:

@@ -80,7 +80,7 @@ def test_the_pointer_can_be_read_while_it_is_replaced(bucket: Location) -> None:
     def replace() -> None:
         for spaces in range(8):
             pointer.write_bytes(data + b" " * spaces)
-            time.sleep(0.5)
+            time.sleep(0.1)
 
     writing = threading.Thread(target=replace)
     writing.start()

@@ -19,6 +19,8 @@ import orjson
 
 REPOSITORY = Path(__file__).parents[2]
 _READY_WITHIN_S = 180.0
+PATIENCE = {"RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "50"}
+"""Variables of Serve. It kills a proxy that is not up within three times 5 s, which on a loaded machine none is."""
 
 
 @dataclass
@@ -62,7 +64,12 @@ def running(folder: Path, *options: str, environment: dict[str, str] | None = No
     line = [sys.executable, "-m", "jobs.serve", "--port", str(port), "--log", str(log), *options]
     with said.open("w") as stream:
         process = subprocess.Popen(
-            line, cwd=REPOSITORY, stdout=stream, stderr=stream, text=True, env={**os.environ, **(environment or {})}
+            line,
+            cwd=REPOSITORY,
+            stdout=stream,
+            stderr=stream,
+            text=True,
+            env={**os.environ, **PATIENCE, **(environment or {})},
         )
         service = Service(process, f"http://127.0.0.1:{port}", said, log)
         try:

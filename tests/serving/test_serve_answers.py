@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -20,7 +18,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
-from tests.serving.service_process import REPOSITORY, Service, free_port, post, running
+from tests.jobs.in_process import run_job
+from tests.serving.service_process import Service, free_port, post, running
 
 pytestmark = pytest.mark.service
 QUESTION = "What is the effect of TELVANTO on digoxin?"
@@ -30,7 +29,8 @@ QUESTION = "What is the effect of TELVANTO on digoxin?"
 def labels(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of the example labels."""
     out = tmp_path_factory.mktemp("indexes") / "labels"
-    _run("jobs.build_index", "--documents", str(example_build), "--out", str(out), "--words-only")
+    made = run_job("index", "--documents", example_build, "--out", out, "--words-only")
+    assert made.returncode == 0, made.stderr
     return out
 
 
@@ -42,7 +42,9 @@ def key_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def key(key_file: Path) -> str:
     """Made as a user makes it."""
-    return _run("jobs.serve", "--keys-file", str(key_file), "--new-key", "reviewer").strip()
+    made = run_job("serve", "--keys-file", key_file, "--new-key", "reviewer")
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +59,6 @@ def service(
     options = ("--index", str(labels), "--keys-file", str(key_file), "--metrics-port", str(metrics_port))
     with running(tmp_path_factory.mktemp("service"), *options) as started:
         yield started
-
-
-def _run(*line: str) -> str:
-    done = subprocess.run([sys.executable, "-m", *line], cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def ask(service: Service, key: str | None, **body: Any) -> tuple[int, dict[str, Any]]:
@@ -137,9 +133,8 @@ def test_agents_use_the_tools(service: Service, key: str) -> None:
 def test_keys(service: Service, key: str) -> None:
     """None, a wrong one, the right one; and it stands in no log, Ray's own included."""
     assert [ask(service, given, question=QUESTION)[0] for given in (None, key[:-1] + "?", key)] == [401, 401, 200]
-    end = time.monotonic() + 10  # a line is written once its reply is sent
     while not {(401, None), (200, "reviewer")} <= {(line["status"], line.get("key")) for line in service.requests()}:
-        assert time.monotonic() < end
+        time.sleep(0.05)  # a line is written once its reply is sent
     assert key not in service.log.read_text() + service.output
     for file in _ray_logs(service):
         assert key.encode() not in file.read_bytes(), file
@@ -178,15 +173,23 @@ def test_ready_line_and_nothing_more(service: Service) -> None:
     assert len(lines) == 3, lines
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
-def test_ends_when_told(labels: Path, tmp_path: Path, number: int) -> None:
+def test_ends_when_told(service: Service) -> None:
+    """The last test of this service."""
+    assert_ends(service, signal.SIGINT)
+
+
+@pytest.mark.nightly
+def test_ends_when_terminated(labels: Path, tmp_path: Path) -> None:
     with running(tmp_path, "--index", str(labels)) as service:
-        replicas = service.replicas("")
-        assert len(replicas) == 3
-        assert service.stop(number) == 0
-        assert service.output.splitlines()[-1] == "ending"
-        assert "Traceback" not in service.output
-        assert not service.replicas("")
+        assert_ends(service, signal.SIGTERM)
+
+
+def assert_ends(service: Service, number: int) -> None:
+    assert len(service.replicas("")) == 3
+    assert service.stop(number) == 0
+    assert service.output.splitlines()[-1] == "ending"
+    assert "Traceback" not in service.output
+    assert not service.replicas("")
 
 
 def _metrics(port: int) -> set[str]:

@@ -116,10 +116,9 @@ async def answered(load: Load, more: int) -> None:
     await until(lambda: load.statuses[200] >= enough)
 
 
-async def until(true: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
+async def until(true: Callable[[], bool]) -> None:
+    """Returns once it is true; pytest's timeout ends a test in which it never is."""
     while not true():
-        assert time.monotonic() < end
         await asyncio.sleep(0.05)
 
 
@@ -191,22 +190,27 @@ def test_killed_replica(service: Service, deployment: str) -> None:
 def test_deadline_cancels_what_the_model_does(service: Service, model: ModelServer) -> None:
     """504, and the model's server sees its client go."""
     server = model.server
-    server.latency, abandoned = 30.0, server.abandoned
+    server.latency, abandoned, asked = 600.0, server.abandoned, server.number
 
-    async def ask() -> tuple[int, dict[str, Any]]:
+    async def ask() -> None:
+        """Once more where the deadline passes before the model is asked, as it may on a loaded machine."""
         async with aiohttp.ClientSession(service.url) as session:
-            return await post(session, "/v1/answers", {"question": QUESTION}, **{"X-Deadline-Ms": "500"})
+            while server.number == asked:
+                body, deadline = {"question": QUESTION}, {"X-Deadline-Ms": "500"}
+                status, reply = await post(session, "/v1/answers", body, **deadline)
+                assert (status, reply["error"]["type"]) == (504, "timeout_error")
+        await until(lambda: server.abandoned - abandoned == server.number - asked)
 
     async def leave() -> None:
-        async with aiohttp.ClientSession(service.url, timeout=aiohttp.ClientTimeout(total=0.5)) as session:
-            await post(session, "/v1/answers", {"question": QUESTION})
+        async with aiohttp.ClientSession(service.url) as session:
+            before = server.number
+            client = asyncio.create_task(post(session, "/v1/answers", {"question": QUESTION}))
+            await until(lambda: server.number > before)
+            client.cancel()
+        await until(lambda: server.abandoned - abandoned == server.number - asked)
 
-    status, reply = asyncio.run(ask())
-    assert (status, reply["error"]["type"]) == (504, "timeout_error")
-    asyncio.run(until(lambda: server.abandoned == abandoned + 1, 5))
-    with pytest.raises(asyncio.TimeoutError):
-        asyncio.run(leave())
-    asyncio.run(until(lambda: server.abandoned == abandoned + 2, 5))
+    asyncio.run(ask())
+    asyncio.run(leave())
     server.latency = 0.05
 
 
@@ -225,9 +229,7 @@ def test_model_goes_and_comes_back(service: Service, model: ModelServer) -> None
         assert len(reply["passages"]) == 6
         assert not reply["answer"]
     model.start("It is the dose of velocimab [2].", model.server.port)
-    end = time.monotonic() + 30
     while (reply := asyncio.run(ask())[1])["degraded"]:
-        assert time.monotonic() < end
         time.sleep(0.3)
     assert reply["answer"] == "It is the dose of velocimab [2]."
     assert {one["n"] for one in reply["citations"]} == {2}

@@ -18,12 +18,29 @@ from fdarx_core.storage.s3 import PART
 from fdarx_core.storage.s3_client import client
 from tests.storage.loopback_s3 import Call, Fault, LoopbackS3
 
-pytestmark = pytest.mark.flaky(reruns=2)  # on a loaded machine a heartbeat of a tenth of a second comes too late
 TAKEN = r"has taken the run over|has released it"
+
+
+_BEGUN: list[RunDirectory] = []
+
+
+def release_all() -> None:
+    while _BEGUN:
+        with suppress(Exception):
+            _BEGUN.pop().release()
+
+
+@pytest.fixture(autouse=True)
+def released() -> Iterator[None]:
+    """Release all runs at the end of a test, also of one that fails."""
+    yield
+    release_all()
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackS3]:
+    """A server that stays until all runs are released: else their heartbeats would find it silent, which all clients of
+    the process then know, or reach that of the next test."""
     with LoopbackS3() as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
         monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
@@ -32,6 +49,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackS3]:
         monkeypatch.setattr(run_lock, "HEARTBEAT_S", 0.1)
         client.cache_clear()
         yield running
+        release_all()
         client.cache_clear()
         retry.SERVER_STATE.reached, retry.SERVER_STATE.silent_since = False, None
 
@@ -51,18 +69,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     if request.param == "disk without locks":
         refuse_locks(monkeypatch)
     return str(tmp_path / "run")
-
-
-_BEGUN: list[RunDirectory] = []
-
-
-@pytest.fixture(autouse=True)
-def released() -> Iterator[None]:
-    """Release all runs at the end of a test, also of one that fails: their heartbeats would reach the next server."""
-    yield
-    while _BEGUN:
-        with suppress(Exception):
-            _BEGUN.pop().release()
 
 
 def begin(place: object) -> RunDirectory:
