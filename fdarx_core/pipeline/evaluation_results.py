@@ -1,6 +1,7 @@
 """The figures of an evaluation from its scored parts: tasks sum up some parts each, and the driver adds up the sums.
 
-The driver holds the sums by cluster of the cells of one model, and then those of some pairs of cells; no rows.
+The driver holds the sums by cluster of the cells of one model, and then those of some pairs of cells; no rows. Sums of
+pairs that do not fit wait in files of the run, so that each part is read three times, however many pairs there are.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from fdarx_core.pipeline.evaluation_models import with_bert_scores
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.steps import batches
 from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, arrow_schema
-from fdarx_core.storage import Location, RunDirectory, read_tables, write_records
+from fdarx_core.storage import Location, RunDirectory, read_tables, write_records, write_table
 
 T = TypeVar("T")
 Result = TypeVar("Result")
@@ -71,7 +72,9 @@ Result = TypeVar("Result")
 _FILES_AT_ONCE = 160
 """Files of scores that a task reads and sums up. In smaller tasks, the fixed cost of each slice takes longer."""
 _PAIRS_BYTES = 2**28
-"""Bytes that the sums of the pairs of one pass over the parts may take; more pairs take more passes."""
+"""Bytes that the sums of the pairs that the driver holds at once may take; those of more pairs are kept in files."""
+_KEPT_AT_ONCE = 16
+"""Files of such sums that are read at a time."""
 _PAIR_COLUMNS = 7
 """Sums by cluster of one metric of a pair: most metrics have at most three components in each cell, and a count."""
 _PAIRS_AT_ONCE = 16
@@ -115,7 +118,7 @@ def write_results(
     """
     options = {"seed": seed, "resamples": resamples}
     answers = _Cells(
-        executor, {model: _scored_parts(run, model) for model in dict.fromkeys(one.model for one in cells)}
+        executor, run, {model: _scored_parts(run, model) for model in dict.fromkeys(one.model for one in cells)}
     )
     filled = answers.count(cells)
     by_key = {CellKey(one.model, one.setting, one.retriever): one for one in filled}
@@ -127,7 +130,7 @@ def write_results(
         alike_pairs(list(answers.layouts)), COMPARED, lambda a, b: excluded_metrics(by_key[a], by_key[b], names)
     )
     compared = answers.differences(pairs, **options)
-    ranked = _Cells(executor, {name: _ranked_parts(run, name) for name in retrievers}, retrieval=True)
+    ranked = _Cells(executor, run, {name: _ranked_parts(run, name) for name in retrievers}, retrieval=True)
     ranked.count()
     made += [figure for _, found in ranked.figures(**options) for figure in found]
     compared += ranked.differences(dict.fromkeys(alike_pairs(list(ranked.layouts)), COMPARED_RETRIEVERS), **options)
@@ -142,10 +145,15 @@ class _Cells:
     """The cells in the parts of some models or retrievers; call `count` first. `layouts` are those with rows."""
 
     def __init__(
-        self, executor: Executor, parts: Mapping[str, Mapping[str, ScoredPart]], *, retrieval: bool = False
+        self,
+        executor: Executor,
+        run: RunDirectory,
+        parts: Mapping[str, Mapping[str, ScoredPart]],
+        *,
+        retrieval: bool = False,
     ) -> None:
         self.layouts: dict[CellKey, CellLayout] = {}
-        self._executor, self._parts, self._retrieval = executor, parts, retrieval
+        self._executor, self._run, self._parts, self._retrieval = executor, run, parts, retrieval
 
     def count(self, cells: Sequence[SettingProgress] = ()) -> list[SettingProgress]:
         """Count the rows of all cells. Return the given cells with their counts, in their order."""
@@ -185,33 +193,36 @@ class _Cells:
 
     def differences(self, pairs: Mapping[Pair, Wanted], *, seed: int, resamples: int) -> list[Difference]:
         """Return the differences of pairs of cells, corrected by Holm's method over all of them."""
-        found: list[Difference] = []
+        found = list[Difference]()
         some = [pair for pair, wanted in pairs.items() if wanted]
         most = max((len(pairs[pair]) for pair in some), default=1)
         clusters = max((one.clusters for one in self.layouts.values()), default=1)
-        for chosen in batches(some, max(1, _PAIRS_BYTES // (8 * _PAIR_COLUMNS * most * clusters))):
-            differences = _differences(self._paired({pair: pairs[pair] for pair in chosen}), seed, resamples)
-            for pair in [one for one in chosen if one in differences]:
-                found += named_differences(pair, pairs[pair], differences[pair])
+        groups = list(batches(some, max(1, _PAIRS_BYTES // (8 * _PAIR_COLUMNS * most * clusters))))
+        for sums in self._paired(groups, pairs):
+            for pair, differences in _differences(sums, seed, resamples).items():
+                found += named_differences(pair, pairs[pair], differences)
         return with_holm(found, ["group"])
 
-    def _paired(self, pairs: Mapping[Pair, Wanted]) -> dict[Pair, list[PairedSums]]:
-        """Return the sums of those of the pairs that have questions in common, one for each metric."""
-        sums = {pair: ClusterSums() for pair in pairs}
-        widths: dict[Pair, list[int]] = {}
-        task = partial(_sum_up_pairs, self._retrieval, pairs, self._facts())
-        names = dict.fromkeys(_owner(key) for pair in pairs for key in pair)
-        for part in _in_order(self._executor, task, self._items(names)):
-            for pair, (widths[pair], clusters, matrix) in part.items():
-                sums[pair].add(clusters, matrix)
+    def _paired(self, groups: Sequence[Sequence[Pair]], wanted: Mapping[Pair, Wanted]) -> Iterator[PairedByPair]:
+        """Yield for each group of pairs the sums of those that have questions in common, one for each metric."""
         metrics = _metrics(self._retrieval)
-        return {
-            pair: unpack_pairs(sums.pop(pair).ordered(), [metrics[name] for name, _ in pairs[pair]], widths[pair])
-            for pair in widths
-        }
-
-    def _facts(self) -> dict[CellKey, CellFacts]:
-        return {key: layout.facts for key, layout in self.layouts.items()}
+        kept = _KeptSums(self._run, groups)
+        facts = {key: layout.facts for key, layout in self.layouts.items()}
+        task = partial(_sum_up_pairs, self._retrieval, wanted, facts, kept)
+        names = dict.fromkeys(_owner(key) for group in groups for pair in group for key in pair)
+        items = list(enumerate(self._items(names)))
+        for number, group in enumerate(groups):
+            found = _in_order(self._executor, task, items) if number == 0 else kept.read(number, len(items))
+            sums: dict[Pair, ClusterSums] = {}
+            widths: dict[Pair, list[int]] = {}
+            for pair, (widths[pair], clusters, matrix) in (one for part in found for one in part.items()):
+                sums.setdefault(pair, ClusterSums()).add(clusters, matrix)
+            yield {
+                pair: unpack_pairs(sums.pop(pair).ordered(), [metrics[name] for name, _ in wanted[pair]], widths[pair])
+                for pair in group
+                if pair in widths
+            }
+        kept.delete()
 
     def _items(self, names: Iterable[str]) -> Iterator[list[list[ScoredPart]]]:
         """Yield, for some part numbers at a time, the parts of each of the models or retrievers."""
@@ -280,21 +291,72 @@ def _sum_up(
     return summed
 
 
+PairedByPair: TypeAlias = dict[Pair, list[PairedSums]]
+
+SummedPairs: TypeAlias = dict[Pair, tuple[list[int], list[str], Numbers]]
+"""By pair: the number of components of each metric, the clusters, and their sums as `pack_pairs` returns them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptSums:
+    """The sums of all groups of pairs but the first, in a file for each group and task."""
+
+    run: RunDirectory
+    groups: Sequence[Sequence[Pair]]
+
+    def keep(self, task: int, summed: SummedPairs) -> SummedPairs:
+        """Write the sums of a task for all groups but the first, and return those for the first."""
+        first, *others = ({pair: summed[pair] for pair in group if pair in summed} for group in self.groups)
+        for number, some in enumerate(others, 1):
+            columns = {
+                "pair": pa.array([self.groups[number].index(pair) for pair in some], pa.int64()),
+                "widths": pa.array([widths for widths, *_ in some.values()], pa.list_(pa.int64())),
+                "clusters": pa.array([clusters for _, clusters, _ in some.values()], pa.list_(pa.string())),
+                "sums": pa.array([matrix.ravel() for *_, matrix in some.values()], pa.list_(pa.float64())),
+            }
+            write_table(self._file(number, task), pa.table(columns))
+        return first
+
+    def read(self, group: int, tasks: int) -> Iterator[SummedPairs]:
+        """Yield the sums of each task for a group."""
+        for some in batches(range(tasks), _KEPT_AT_ONCE):
+            for table in read_tables([self._file(group, task) for task in some]):
+                found: SummedPairs = {}
+                for row, own in zip(table.drop_columns(["sums"]).to_pylist(), table["sums"], strict=True):
+                    matrix = own.values.to_numpy().reshape(len(row["clusters"]), -1)
+                    found[self.groups[group][row["pair"]]] = row["widths"], row["clusters"], matrix
+                yield found
+
+    def delete(self) -> None:
+        """Delete all files."""
+        for group in range(1, len(self.groups)):
+            for file in self.run.parts(f"pair_sums/{group}"):
+                file.delete()
+            self.run.file("pair_sums").delete_tree()
+
+    def _file(self, group: int, task: int) -> Location:
+        return self.run.part(f"pair_sums/{group}", task)
+
+
 def _sum_up_pairs(
     retrieval: bool,
-    pairs: Mapping[Pair, Wanted],
+    wanted: Mapping[Pair, Wanted],
     facts: Mapping[CellKey, CellFacts],
-    parts: Sequence[Sequence[ScoredPart]],
-) -> dict[Pair, tuple[list[int], list[str], Numbers]]:
+    kept: _KeptSums,
+    item: tuple[int, Sequence[Sequence[ScoredPart]]],
+) -> SummedPairs:
+    """Sum up the pairs in the parts of a task; return the sums for the first group of pairs, and keep the others."""
+    number, parts = item
+    pairs = [pair for group in kept.groups for pair in group]
     chosen = {key for pair in pairs for key in pair}
     tables = _read_cells(retrieval, parts)
     rows = {key: PairedRows(table, facts[key]) for key, table in tables.items() if key in chosen}
-    summed: dict[Pair, tuple[list[int], list[str], Numbers]] = {}
-    for (a, b), wanted in pairs.items():
+    summed: SummedPairs = {}
+    for a, b in pairs:
         if a in rows and b in rows:
-            clusters, sums = paired_sums(rows[a], rows[b], pair_slices(rows[a], _metrics(retrieval), wanted))
+            clusters, sums = paired_sums(rows[a], rows[b], pair_slices(rows[a], _metrics(retrieval), wanted[a, b]))
             summed[a, b] = [one.first.shape[1] for one in sums], clusters, pack_pairs(sums)
-    return summed
+    return kept.keep(number, summed)
 
 
 def _differences(
