@@ -3,7 +3,8 @@
     python -m benchmarks.parse [PATH …]
 
 Both run on one core and alternate label by label, so that other load on the machine affects both; their CPU time is
-measured. A last pass measures the parts of the parser. Exits 1 above a ratio of 4.
+measured. A last pass measures the parts of the parser. Exits 1 above a ratio of 3.8.
+RESULTS.md says what was tried to lower it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from fdarx_core.labels.metadata import SUBJECT, read_header, read_products
 from fdarx_core.labels.xml import TEXT, parse_xml
 
 ROUNDS = 5
-LIMIT = 4.0
+LIMIT = 3.8
 
 
 def run_round(documents: list[bytes]) -> tuple[float, float, int]:
