@@ -248,7 +248,7 @@ class Build(PipelineJob):
             surveys += map(shared_places, self.parts.read("surveys", number, TopicSurvey))
         missing = [part for part in parts if part.number not in kept]
         self.progress("survey", len(surveys), len(self.corpus.labels), "")
-        found_in_parts = self.executor.map(survey_labels, [part.inputs for part in missing])
+        found_in_parts = self.executor.map_ordered(survey_labels, [part.inputs for part in missing])
         for part, found in zip(missing, found_in_parts, strict=True):
             surveys += map(shared_places, found)
             if keep:

@@ -6,11 +6,11 @@ pairs that do not fit wait in files of the run, so that each part is read three 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import groupby, islice
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -65,9 +65,6 @@ from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.steps import batches
 from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, arrow_schema
 from fdarx_core.storage import Location, RunDirectory, read_tables, write_records, write_table
-
-T = TypeVar("T")
-Result = TypeVar("Result")
 
 _FILES_AT_ONCE = 160
 """Files of scores that a task reads and sums up. In smaller tasks, the fixed cost of each slice takes longer."""
@@ -161,7 +158,7 @@ class _Cells:
         lengths: dict[str, dict[str, int]] = {}
         for name in self._parts:
             found: dict[CellKey, list[CellCounts]] = {}
-            for counted in _in_order(self._executor, partial(_count, self._retrieval), self._items([name])):
+            for counted in self._executor.map_ordered(partial(_count, self._retrieval), self._items([name])):
                 for key, one in counted.items():
                     found.setdefault(key, []).append(one)
             for key in [key for key in (filled or found) if key in found]:
@@ -181,7 +178,7 @@ class _Cells:
             mine = {key: one for key, one in self.layouts.items() if name == _owner(key)}
             sums: dict[CellKey, ClusterSums] = {key: ClusterSums() for key in mine}
             named: dict[CellKey, list[tuple[str, str, str, int]]] = {}
-            for found in _in_order(self._executor, partial(_sum_up, self._retrieval, mine), self._items([name])):
+            for found in self._executor.map_ordered(partial(_sum_up, self._retrieval, mine), self._items([name])):
                 for key, (names, clusters, matrix) in found.items():
                     named[key] = names
                     sums[key].add(clusters, matrix)
@@ -212,7 +209,7 @@ class _Cells:
         names = dict.fromkeys(_owner(key) for group in groups for pair in group for key in pair)
         items = list(enumerate(self._items(names)))
         for number, group in enumerate(groups):
-            found = _in_order(self._executor, task, items) if number == 0 else kept.read(number, len(items))
+            found = self._executor.map_ordered(task, items) if number == 0 else kept.read(number, len(items))
             sums: dict[Pair, ClusterSums] = {}
             widths: dict[Pair, list[int]] = {}
             for pair, (widths[pair], clusters, matrix) in (one for part in found for one in part.items()):
@@ -248,21 +245,6 @@ def _scored_parts(run: RunDirectory, model: str) -> dict[str, ScoredPart]:
 
 def _ranked_parts(run: RunDirectory, retriever: str) -> dict[str, ScoredPart]:
     return {place.name: (place, None) for place in run.parts(f"retrieval_scores/{retriever}")}
-
-
-def _numbered(function: Callable[[T], Result], item: tuple[int, T]) -> tuple[int, Result]:
-    return item[0], function(item[1])
-
-
-def _in_order(executor: Executor, function: Callable[[T], Result], items: Iterable[T]) -> Iterator[Result]:
-    """Yield the result of the function for each item, in the order of the items."""
-    early: dict[int, Result] = {}
-    next_one = 0
-    for number, result in executor.map(partial(_numbered, function), enumerate(items)):
-        early[number] = result
-        while next_one in early:
-            yield early.pop(next_one)
-            next_one += 1
 
 
 def _count(retrieval: bool, parts: Sequence[Sequence[ScoredPart]]) -> dict[CellKey, CellCounts]:

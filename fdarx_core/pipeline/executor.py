@@ -26,6 +26,10 @@ SMALL = 64
 """Labels, documents or answers up to which `auto` runs a job in this process: starting Ray would take longer."""
 
 
+def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tuple[int, Result]:
+    return item[0], function(item[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What a job asks a Ray cluster for, whether the machines are there already or are still to be added.
@@ -141,6 +145,16 @@ class Executor(ABC):
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the result of a function for each item, in the order of completion; `items` is consumed as needed."""
+
+    def map_ordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield the result of a function for each item, in the order of the items."""
+        early: dict[int, Result] = {}
+        due = 0
+        for number, result in self.map(partial(_numbered, function), enumerate(items)):
+            early[number] = result
+            while due in early:
+                yield early.pop(due)
+                due += 1
 
     @abstractmethod
     def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,20 +22,11 @@ from fdarx_core.records import Difference, Figure, RetrievalScore, Score, Settin
 from fdarx_core.storage import Location, RunDirectory, read_records, write_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows
 from tests.evaluation.whole_tables import compare_retrievers, figures, filled_cells, length_edges, retrieval_figures
+from tests.pipeline.late_first import LateFirst
 
 MODELS, SETTINGS, RETRIEVERS = ("a", "b", "c"), ("full_label", "closed_book"), ("bm25", "dense")
 LABELS = 30
 OPTIONS: dict[str, Any] = {"seed": 3, "resamples": 60}
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
-
-class LateFirst(LocalExecutor):
-    """Ends the first items last, as tasks on a cluster may."""
-
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        return reversed([function(item) for item in items])
 
 
 def part_of(set_id: str) -> int:
