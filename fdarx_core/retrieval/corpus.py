@@ -27,7 +27,6 @@ from fdarx_core.retrieval.lexical import (
     Mask,
     RankedList,
     Scores,
-    batches,
     count_terms,
     log_counts,
     query_norms,
@@ -38,8 +37,8 @@ from fdarx_core.storage import Location
 from fdarx_core.storage.mapped_files import map_arrays, map_table, write_arrays
 
 _BLOCK_ROWS = 64
-"""Rows by which vectors are filled up: libraries compute a product of rows at the end of a matrix in another way, with
-other last bits, so that equal passages would not tie."""
+"""Vectors are filled up to a multiple of so many rows: libraries compute the products of the last rows of a matrix in
+another way, whose last bits differ, so that equal passages would not tie."""
 _ROWS_AT_ONCE = 1024
 """Passages that are read at a time where all are read."""
 
@@ -180,30 +179,32 @@ def write_vectors(location: Location, vectors: WindowVectors) -> None:
 
 
 class CorpusVectors:
-    """The mapped vectors of the passages of a corpus by one encoder."""
+    """The mapped vectors of the passages of a corpus by one encoder.
+
+    Questions are compared one by one, so that a score does not depend on the number of questions or on the segments:
+    the last bits of a product of matrices depend on their shapes.
+    """
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._segments: list[tuple[int, WindowVectors]] = []
-        self._windows = 0
         for file in files:
             arrays = map_arrays(file)
             rows = arrays["rows"].to_numpy().reshape(-1, arrays["dimensions"][0].as_py())
             counts = arrays["counts"].to_numpy()
             windows = int(counts.sum())
-            self._windows += windows
             filling = [len(rows) - windows] if len(rows) > windows else []
             self._segments.append((len(counts), WindowVectors(rows, np.array([*counts, *filling], np.int64))))
 
     def nearest(self, queries: Vectors, k: int, allowed: Mask | None = None) -> list[RankedList]:
         """See `Collection.nearest`."""
         best: list[RankedList] = [[] for _ in queries]
-        for part in batches(len(queries), self._windows):
-            start = 0
-            for size, vectors in self._segments:
-                own = None if allowed is None else allowed[start : start + size]
-                for query, scores in enumerate(vectors.scores(queries[part])[:, :size], part.start):
-                    best[query] = _improved(best[query], scores, start, k, own)
-                start += size
+        start = 0
+        for size, vectors in self._segments:
+            own = None if allowed is None else allowed[start : start + size]
+            for query, vector in enumerate(queries):
+                scores = vectors.scores(vector[None])[0, :size]
+                best[query] = _improved(best[query], scores, start, k, own)
+            start += size
         return best
 
 
