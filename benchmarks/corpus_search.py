@@ -49,7 +49,7 @@ T = TypeVar("T")
 K = 10
 QUESTIONS_AT_ONCE = 24
 LABELS_A_PART = 8
-_SAMPLE_S = 0.05
+_SAMPLE_S = 0.1
 _MIB = 1024
 
 ParsedLabel = tuple[Label, list[Passage]]
@@ -159,7 +159,9 @@ def search(
 
 def in_new_process(function: Callable[[], T]) -> T:
     """Return the result of a call in a process of its own."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.corpus_search"])
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function).result()
 
 

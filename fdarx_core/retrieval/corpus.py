@@ -105,7 +105,9 @@ class SegmentedIndex(LexicalIndex):
         self, segment: PostingsSegment, asked: Sequence[_AskedTerms], words: dict[int, bytes], matching: bool
     ) -> Iterator[_Row]:
         postings = {term: segment.postings(word) for term, word in words.items()}
-        weighed = {term: (one.passages, self._weights(segment, term, one)) for term, one in postings.items() if one}
+        weighed = {
+            term: (one.passages, self._weights(segment, term, one)) for term, one in postings.items() if one is not None
+        }
         for terms, factors, norm in asked:
             scores = np.zeros(segment.size)
             matches = np.zeros(segment.size, np.bool_) if matching else None

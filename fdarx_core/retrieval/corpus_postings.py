@@ -73,7 +73,8 @@ def merge_statistics(segments: Iterable[Location], target: Location) -> None:
     for place in segments:
         arrays = read_arrays(place, _MERGED)
         words.append(arrays["words"].take(pc.array_sort_indices(arrays["terms"])))
-        frequencies.append(np.diff(_numbers(arrays["starts"]).astype(np.int64)))
+        starts = _numbers(arrays["starts"]).astype(np.int64)
+        frequencies.append(starts[1:] - starts[:-1])
         sizes.append(len(arrays["lengths"]))
         length += int(_numbers(arrays["lengths"]).sum(dtype=np.int64))
     encoded = pa.concat_arrays(words).dictionary_encode()

@@ -290,7 +290,8 @@ def bm25_idf(frequencies: Integers, size: int) -> Floats:
 
 def length_penalties(lengths: Integers, average: float) -> Floats:
     """Return what the length of each passage adds to the denominator of BM25; `average` is the mean length."""
-    return K1 * (1 - B + B * lengths / (average or 1.0))
+    penalties: Floats = K1 * (1 - B + B * lengths / (average or 1.0))
+    return penalties
 
 
 def saturation(counts: Integers, penalties: Floats) -> Floats:
