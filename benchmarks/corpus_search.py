@@ -119,8 +119,7 @@ def _copied(labels: Sequence[ParsedLabel], copies: int) -> Iterator[list[Passage
     for copy in range(copies):
         for label, passages in labels:
             renamed = renamer({*label.aliases, *label.substances}, copy) if copy else str
-            names = {"set_id": f"{copy}-{label.set_id}"}
-            yield [replace(one, text=renamed(one.text), **names) for one in passages]
+            yield [replace(one, set_id=f"{copy}-{one.set_id}", text=renamed(one.text)) for one in passages]
 
 
 def build(folder: str, parts: int) -> Cost:
@@ -160,7 +159,7 @@ def search(
 def in_new_process(function: Callable[[], T]) -> T:
     """Return the result of a call in a process of its own."""
     context = get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.corpus_search"])
+    context.set_forkserver_preload(["benchmarks.relabelled_build", "fdarx_core.pipeline.corpus_files"])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function).result()
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -105,9 +105,8 @@ class SegmentedIndex(LexicalIndex):
         self, segment: PostingsSegment, asked: Sequence[_AskedTerms], words: dict[int, bytes], matching: bool
     ) -> Iterator[_Row]:
         postings = {term: segment.postings(word) for term, word in words.items()}
-        weighed = {
-            term: (one.passages, self._weights(segment, term, one)) for term, one in postings.items() if one is not None
-        }
+        weigh = self._weigher(segment)
+        weighed = {term: (one.passages, weigh(term, one)) for term, one in postings.items() if one is not None}
         for terms, factors, norm in asked:
             scores = np.zeros(segment.size)
             matches = np.zeros(segment.size, np.bool_) if matching else None
@@ -124,8 +123,8 @@ class SegmentedIndex(LexicalIndex):
         """Return the terms of each query."""
 
     @abstractmethod
-    def _weights(self, segment: PostingsSegment, term: int, postings: Postings) -> Floats:
-        """Return what the postings of a term of the corpus add to the scores of a query."""
+    def _weigher(self, segment: PostingsSegment) -> Callable[[int, Postings], Floats]:
+        """Return the function that gives what the postings of a term of the corpus add to the scores of a query."""
 
 
 class SegmentedBm25(SegmentedIndex):
@@ -135,8 +134,9 @@ class SegmentedBm25(SegmentedIndex):
         terms = _split(found.terms, found.query_of, queries)
         return [_AskedTerms(own.tolist(), [1.0] * len(own)) for own in terms]
 
-    def _weights(self, segment: PostingsSegment, term: int, postings: Postings) -> Floats:
-        return segment.bm25_weights(postings, self._postings.idf[term])
+    def _weigher(self, segment: PostingsSegment) -> Callable[[int, Postings], Floats]:
+        penalties = segment.bm25_penalties()
+        return lambda term, postings: segment.bm25_weights(postings, self._postings.idf[term], penalties)
 
 
 class SegmentedTfidf(SegmentedIndex):
@@ -149,8 +149,8 @@ class SegmentedTfidf(SegmentedIndex):
         split = zip(_split(terms, query_of, queries), _split(factors, query_of, queries), norms.tolist(), strict=True)
         return [_AskedTerms(own.tolist(), weights.tolist(), norm) for own, weights, norm in split]
 
-    def _weights(self, segment: PostingsSegment, term: int, postings: Postings) -> Floats:
-        return segment.tfidf_weights(postings, self._postings.tfidf_idf(np.array([term]))[0])
+    def _weigher(self, segment: PostingsSegment) -> Callable[[int, Postings], Floats]:
+        return lambda term, postings: segment.tfidf_weights(postings, self._postings.tfidf_idf(np.array([term]))[0])
 
 
 def _split(values: npt.NDArray[Any], query_of: Integers, queries: int) -> list[npt.NDArray[Any]]:

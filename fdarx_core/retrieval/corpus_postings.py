@@ -189,7 +189,7 @@ class Postings(NamedTuple):
     """The texts of a segment that have a term, by their numbers in the segment, and how often each has it."""
 
     passages: Integers
-    counts: Integers
+    counts: Floats
 
 
 class PostingsSegment:
@@ -211,12 +211,15 @@ class PostingsSegment:
 
     def _of_term(self, term: int) -> Postings:
         own = slice(int(self._starts[term]), int(self._starts[term + 1]))
-        return Postings(self._passages[own].astype(np.int64), self._counts[own].astype(np.int64))
+        return Postings(self._passages[own].astype(np.int64), self._counts[own].astype(np.float64))
 
-    def bm25_weights(self, found: Postings, idf: float) -> Floats:
+    def bm25_penalties(self) -> Floats:
+        """Return the length penalty of each text, which `bm25_weights` takes."""
+        return length_penalties(self._lengths.astype(np.int64), self._average_length)
+
+    def bm25_weights(self, found: Postings, idf: float, penalties: Floats) -> Floats:
         """Return what postings of a term with that weight add to the scores by BM25."""
-        lengths = self._lengths[found.passages].astype(np.int64)
-        return idf * saturation(found.counts, length_penalties(lengths, self._average_length))
+        return idf * saturation(found.counts, penalties[found.passages])
 
     def tfidf_weights(self, found: Postings, idf: float) -> Floats:
         """Return what postings of a term with that idf add to the cosines, for a factor 1 in the query."""

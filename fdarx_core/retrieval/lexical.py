@@ -290,11 +290,10 @@ def bm25_idf(frequencies: Integers, size: int) -> Floats:
 
 def length_penalties(lengths: Integers, average: float) -> Floats:
     """Return what the length of each passage adds to the denominator of BM25; `average` is the mean length."""
-    penalties: Floats = K1 * (1 - B + B * lengths / (average or 1.0))
-    return penalties
+    return K1 * (1 - B + B * lengths.astype(np.float64) / (average or 1.0))
 
 
-def saturation(counts: Integers, penalties: Floats) -> Floats:
+def saturation(counts: Integers | Floats, penalties: Floats) -> Floats:
     """Return the factor by which BM25 raises the weight of a term that a passage has so many times."""
     return counts * (K1 + 1) / (counts + penalties)
 
@@ -333,7 +332,7 @@ def tfidf_idf(frequencies: Integers, size: int) -> Floats:
     return idf
 
 
-def log_counts(counts: Integers) -> Floats:
+def log_counts(counts: Integers | Floats) -> Floats:
     """Return the factors of terms that a text has so many times, at least once."""
     factors: Floats = 1 + np.log(counts)
     return factors

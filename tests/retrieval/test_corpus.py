@@ -99,8 +99,9 @@ def vectors(passages: list[Passage]) -> WindowVectors:
 
 
 def unit(rng: np.random.Generator, rows: int) -> Vectors:
-    found = rng.standard_normal((rows, 384)).astype(np.float32)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+    found: Vectors = rng.standard_normal((rows, 384)).astype(np.float32)
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return found
 
 
 @pytest.fixture(scope="module")
