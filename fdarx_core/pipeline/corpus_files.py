@@ -22,7 +22,7 @@ from fdarx_core.storage.node_copies import NodeCopies
 
 PARTS_A_SEGMENT = 64
 """512 labels, about 46,000 passages. The scores of a question for a segment then fit in a core's cache, a posting takes
-3 bytes, since fewer than 65,536 passages are numbered by 2, and a segment is made in some 400 MB."""
+3 bytes, since fewer than 65,536 passages are numbered by 2, and a segment is made in some 500 MB."""
 
 _WORDS = "words"
 
