@@ -23,7 +23,7 @@ import re
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -70,27 +70,38 @@ def relabelled(document: bytes, copy: int) -> bytes:
     if not copy:
         return document
     text = document.decode(errors="surrogateescape")
-    letters = "".join(chr(ord("a") + one) for one in divmod(copy, 26))
-    words = _name_words(document)
-    if words:
-        pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b", re.IGNORECASE)
-
-        def longer(found: re.Match[str]) -> str:
-            return found[0] + (letters.upper() if found[0].isupper() else letters)
-
-        text = _TEXT.sub(lambda found: pattern.sub(longer, found[0]), text)
-    text = _UNII.sub(rf"\g<1>{letters.upper()}\g<2>", text)
+    renamed = renamer(_names(document), copy)
+    text = _TEXT.sub(lambda found: renamed(found[0]), text)
+    text = _UNII.sub(rf"\g<1>{_letters(copy).upper()}\g<2>", text)
     return text.replace('<setId root="', f'<setId root="{copy}', 1).encode(errors="surrogateescape")
 
 
-def _name_words(document: bytes) -> set[str]:
-    """Return the long words of the names of a label's products and substances; none of a label that is refused."""
+def renamer(names: Iterable[str], copy: int) -> Callable[[str], str]:
+    """Return the function that gives the long words of the names in a text the two letters of a copy."""
+    words = {word for name in names for word in WORD.findall(name.casefold())}
+    words = {word for word in words if len(word) >= _SHORTEST_WORD and word.isalpha()}
+    if not words:
+        return str
+    letters = _letters(copy)
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(words)))})\b", re.IGNORECASE)
+
+    def longer(found: re.Match[str]) -> str:
+        return found[0] + (letters.upper() if found[0].isupper() else letters)
+
+    return lambda text: pattern.sub(longer, text)
+
+
+def _letters(copy: int) -> str:
+    return "".join(chr(ord("a") + one) for one in divmod(copy, 26))
+
+
+def _names(document: bytes) -> set[str]:
+    """Return the names of a label's products and substances; none of a label that is refused."""
     try:
         label, _ = parse_document(document)
     except InputError:
         return set()
-    words = {word for name in (*label.aliases, *label.substances) for word in WORD.findall(name.casefold())}
-    return {word for word in words if len(word) >= _SHORTEST_WORD and word.isalpha()}
+    return {*label.aliases, *label.substances}
 
 
 def release(documents: Sequence[bytes], size: int, target: Path) -> str:

@@ -42,6 +42,9 @@ _TRIES = 5
 _IDLE_S = 60.0
 """Seconds after which an actor without calls is ended."""
 
+_CLOSE_S = 5.0
+"""Maximum number of seconds in which actors that are ended close their resources."""
+
 
 class ResourceActor:
     """An actor that holds the object that a resource's factory returns."""
@@ -70,7 +73,7 @@ class ActorPool:
     There are as many actors as calls, at most the resource's `size`. Calls go to those that are up, while others wait
     for a machine with room. An actor that has no call for a while is ended, so that its machine can be removed; one
     stays. A failed actor is replaced when resources are free; the other actors repeat its calls. `idle_s` is that
-    while, in seconds.
+    while, in seconds. Where the class of the resource has a method `close`, actors call it before they are ended.
     """
 
     def __init__(self, resource: Resource, *, idle_s: float = _IDLE_S) -> None:
@@ -78,7 +81,7 @@ class ActorPool:
         actor: Any = ray.remote(type(name, (ResourceActor,), {}))  # Ray's dashboard shows this name
         self._class = actor.options(num_cpus=resource.cpus, num_gpus=resource.gpus, scheduling_strategy="SPREAD")
         self._arguments, self._size = (resource.factory, *resource.arguments), resource.size
-        self._idle_s = idle_s
+        self._idle_s, self._closes = idle_s, hasattr(resource.factory, "close")
         self._up: list[_PoolActor] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -103,8 +106,7 @@ class ActorPool:
         """End all actors, also those that wait for a machine. No call may be in progress."""
         for task in self._starting:
             task.cancel()
-        for actor in self._up:
-            self._end(actor)
+        self._end(self._up)
         self._up.clear()
 
     async def _try(self, method: str, *arguments: Any) -> Any:
@@ -149,14 +151,18 @@ class ActorPool:
     def _end_idle(self, actor: _PoolActor) -> None:
         if len(self._up) > 1:
             self._up.remove(actor)
-            self._end(actor)
+            self._end([actor])
         else:
             actor.timer = asyncio.get_running_loop().call_later(self._idle_s, self._end_idle, actor)
 
-    def _end(self, actor: _PoolActor) -> None:
-        if actor.timer is not None:
-            actor.timer.cancel()
-        _kill(actor.handle)
+    def _end(self, actors: Sequence[_PoolActor]) -> None:
+        if self._closes and actors and ray.is_initialized():
+            closing = [actor.handle.call.remote("close") for actor in actors]
+            ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
+        for actor in actors:
+            if actor.timer is not None:
+                actor.timer.cancel()
+            _kill(actor.handle)
 
     def _start(self) -> None:
         task = asyncio.ensure_future(self._bring_up())

@@ -1,6 +1,6 @@
 """Heavy parts of an evaluation that come before and after asking: embeddings, rankings, and BERTScore.
 
-Each is made once per part by actors that hold the model, and kept with the run.
+Each is made once per part by actors that hold the model, or search the corpus, and kept with the run.
 """
 
 from __future__ import annotations
@@ -8,26 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from fdarx_core.evaluation.scoring import question_features, score_ranking
 from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.pipeline.corpus_files import local_corpus, write_corpus
+from fdarx_core.pipeline.embeddings import PartEncoder, PartVectors, read_vectors
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec, read_equivalences, read_items
 from fdarx_core.pipeline.executor import Executor, PartProgress
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
-from fdarx_core.retrieval.encoders import Vectors, WindowVectors
+from fdarx_core.retrieval.corpus import open_corpus
+from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.lexical import RankedList
-from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import (
     Collection,
     Queries,
     Retriever,
     get_retriever,
-    headed_passage,
-    load_encoder,
     load_reranker,
     needs_reranker,
     passage_search_text,
@@ -35,6 +34,7 @@ from fdarx_core.retrieval.retrievers import (
 )
 from fdarx_core.storage import Location, read_table, write_table
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
+from fdarx_core.storage.node_copies import NodeCopies
 
 _LEAST_RANKED = 10
 
@@ -42,18 +42,17 @@ SearchSpace: TypeAlias = tuple[Collection, Sequence[Passage]]
 """A collection to search, and the passage at each of its positions."""
 
 
-PartVectors: TypeAlias = tuple[WindowVectors, Vectors]
-"""The vectors of some passages and questions by one encoder, in the order of the rows."""
-
-
 def retrieve(
     executor: Executor, parts: PartFiles, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Embed what needs embedding, then rank and score, part by part; parts that are done are left alone."""
-    for name in sorted({name for one in spec.retrievers for name in required_encoders(one)}):
+    encoders = sorted({name for one in spec.retrievers for name in required_encoders(one)})
+    for name in encoders:
         missing = sorted(set(numbers) - parts.there(f"embeddings/{name}", numbers))
         resource = executor.models_resource(PartEncoder, parts, name, spec.directories, items=len(missing))
         _work_through(executor, resource, "encode", missing, progress)
+    if spec.scope == "corpus":
+        write_corpus(executor, parts, encoders, numbers, progress)
     for name in spec.retrievers:
         missing = sorted(set(numbers) - parts.marked(f"ranked/{name}", numbers))
         arguments = (parts, spec, name, numbers)
@@ -93,13 +92,21 @@ def _search_space(passages: Sequence[Passage], vectors: Mapping[str, WindowVecto
 
 
 class Ranker:
-    """Holds one retriever and, where that searches over all labels, all their passages."""
+    """Holds one retriever and, where that searches all labels, their corpus, which is mapped from the local disk."""
 
     def __init__(self, parts: PartFiles, spec: EvaluationSpec, name: str, numbers: Sequence[int]) -> None:
         self._parts, self._spec, self._name = parts, spec, name
         reranker = load_reranker(spec.directories) if needs_reranker(name) else None
         self._retriever: Retriever = get_retriever(name, reranker)
-        self._corpus = self._all_of(numbers) if spec.scope == "corpus" else None
+        self._copies = NodeCopies(parts.run.root) if spec.scope == "corpus" else None
+        self._corpus: SearchSpace | None = None
+        if self._copies is not None:
+            self._corpus = open_corpus(local_corpus(parts, self._copies, sorted(self._retriever.encoders), numbers))
+
+    def close(self) -> None:
+        """End the use of local copies of the corpus; the last process on a machine deletes them."""
+        if self._copies is not None:
+            self._copies.close()
 
     def rank(self, part: int) -> int:
         """Write rankings and their scores; returns the number of questions."""
@@ -153,15 +160,6 @@ class Ranker:
             [float(score) for _, score in ranked],
         )
 
-    def _all_of(self, numbers: Sequence[int]) -> SearchSpace:
-        passages: list[Passage] = []
-        vectors: dict[str, list[WindowVectors]] = {name: [] for name in self._retriever.encoders}
-        for number in numbers:
-            passages += [row for label in read_items(self._parts, number) for row in label.passages]
-            for name, (of_passages, _) in self._vectors(number).items():
-                vectors[name].append(of_passages)
-        return _search_space(passages, {name: WindowVectors.concatenate(parts) for name, parts in vectors.items()})
-
     def _vectors(self, part: int) -> dict[str, PartVectors]:
         return {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
 
@@ -187,38 +185,6 @@ def _scores(
         scored = score_ranking(described, question, ranking, equal.get(question.id))
         if scored is not None:
             yield scored
-
-
-class PartEncoder:
-    """Embeds the passages and questions of parts with one encoder."""
-
-    def __init__(self, parts: PartFiles, name: str, directories: ModelDirectories) -> None:
-        self._parts, self._name = parts, name
-        self._encoder = load_encoder(name, directories)
-
-    def encode(self, part: int) -> int:
-        """Write the vectors of a part; returns how many passages it has."""
-        labels = read_items(self._parts, part)
-        passages = self._encoder.encode_passages([headed_passage(row) for label in labels for row in label.passages])
-        questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
-        values = pa.array(np.concatenate([passages.rows, questions]).astype(np.float32).ravel())
-        of_passages = np.repeat(np.arange(len(passages)), passages.counts)
-        columns = {
-            "kind": pa.array(["passage"] * len(passages.rows) + ["question"] * len(questions), pa.string()),
-            "row": pa.array(np.concatenate([of_passages, np.arange(len(questions))]), pa.int64()),
-            "vector": pa.FixedSizeListArray.from_arrays(values, self._encoder.dimensions),
-        }
-        write_table(self._parts.run.part(f"embeddings/{self._name}", part), pa.table(columns))
-        return len(passages)
-
-
-def read_vectors(parts: PartFiles, name: str, part: int) -> PartVectors:
-    """Return what `PartEncoder` wrote of a part."""
-    table = read_table(parts.run.part(f"embeddings/{name}", part))
-    kinds, column = np.asarray(table["kind"].to_pylist()), table["vector"].combine_chunks()
-    vectors = column.flatten().to_numpy().reshape(-1, column.type.list_size)
-    of_passages = table["row"].to_numpy()[kinds == "passage"]
-    return WindowVectors(vectors[kinds == "passage"], np.bincount(of_passages)), vectors[kinds == "question"]
 
 
 class BertScorer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -203,7 +204,41 @@ def _count_postings(terms: Any, passage_of: Integers, size: int) -> tuple[Intege
     return distinct >> bits, distinct & ((1 << bits) - 1), np.diff(firsts, append=len(keys))
 
 
-class Bm25Index:
+class LexicalIndex(ABC):
+    """Scores the texts of a collection by the words that they share with queries. `size` is the number of texts."""
+
+    size: int
+
+    @abstractmethod
+    def scores(self, queries: Sequence[str]) -> Floats:
+        """Return the scores, shape (queries, passages)."""
+
+    @abstractmethod
+    def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
+        """Return which passages share a word with each query, from their scores; shape (queries, passages)."""
+
+    def rank(
+        self, queries: Sequence[str], k: int, allowed: Mask | None = None, *, matching_only: bool = False
+    ) -> list[RankedList]:
+        """Return the k best passages for each query.
+
+        Args:
+            queries: the queries.
+            k: how many passages to return; fewer where there are no more.
+            allowed: shape (passages,); the passages that may be returned, None for all.
+            matching_only: whether passages that share no word with the query are left out.
+        """
+        rankings: list[RankedList] = []
+        for part in batches(len(queries), self.size):
+            scores, candidates = self.scores(queries[part]), allowed
+            if matching_only:
+                matches = self.matches(queries[part], scores)
+                candidates = matches if allowed is None else matches & allowed
+            rankings += top_k(scores, k, candidates)
+        return rankings
+
+
+class Bm25Index(LexicalIndex):
     """BM25 scores of the texts of an inverted index.
 
     Every score is equal, as a float, to what rank-bm25's BM25Okapi computes: the same terms are added in the same
@@ -212,12 +247,11 @@ class Bm25Index:
     """
 
     def __init__(self, index: InvertedIndex) -> None:
+        self.size = index.size
         self._index = index
-        self._idf = _bm25_idf(index.frequencies, index.size)
-        counts, lengths = index.counts, index.lengths
-        average = lengths.sum() / max(1, len(lengths))
-        saturation: Floats = counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths[index.passages] / average))
-        self._weights = self._idf[index.terms] * saturation
+        self._idf = bm25_idf(index.frequencies, index.size)
+        penalties = length_penalties(index.lengths, int(index.lengths.sum()) / max(1, index.size))
+        self._weights = self._idf[index.terms] * saturation(index.counts, penalties[index.passages])
 
     def scores(self, queries: Sequence[str]) -> Floats:
         """Return the scores, shape (queries, passages); a word that a query repeats counts again."""
@@ -235,10 +269,17 @@ class Bm25Index:
         return self._index.sum_weights(np.ones_like(self._weights), query_of, terms, len(scores)) > 0
 
 
-def _bm25_idf(frequencies: Integers, size: int) -> Floats:
-    """Return the weight of each term; a term in more than half of the passages gets EPSILON times the mean weight."""
-    levels = range(int(frequencies.max(initial=0)) + 1)
-    table = np.array([math.log(size - level + 0.5) - math.log(level + 0.5) for level in levels])
+def bm25_idf(frequencies: Integers, size: int) -> Floats:
+    """Return the weight of each term; a term in more than half of the passages gets EPSILON times the mean weight.
+
+    Args:
+        frequencies: the number of passages that have each term, by term in the order of first appearance, in which
+            rank-bm25 adds up the weights for their mean.
+        size: the number of passages.
+    """
+    levels = np.flatnonzero(np.bincount(frequencies))
+    table = np.zeros(int(frequencies.max(initial=0)) + 1)
+    table[levels] = [math.log(size - level + 0.5) - math.log(level + 0.5) for level in levels.tolist()]
     idf: Floats = table[frequencies]
     in_use = idf[frequencies > 0]
     if len(in_use):
@@ -247,7 +288,17 @@ def _bm25_idf(frequencies: Integers, size: int) -> Floats:
     return idf
 
 
-class TfidfIndex:
+def length_penalties(lengths: Integers, average: float) -> Floats:
+    """Return what the length of each passage adds to the denominator of BM25; `average` is the mean length."""
+    return K1 * (1 - B + B * lengths.astype(np.float64) / (average or 1.0))
+
+
+def saturation(counts: Integers | Floats, penalties: Floats) -> Floats:
+    """Return the factor by which BM25 raises the weight of a term that a passage has so many times."""
+    return counts * (K1 + 1) / (counts + penalties)
+
+
+class TfidfIndex(LexicalIndex):
     """TF-IDF cosines of the texts of an inverted index.
 
     A text is a vector of (1 + ln tf) · (ln((1 + N) / (1 + df)) + 1), scaled to length 1.
@@ -255,26 +306,45 @@ class TfidfIndex:
     """
 
     def __init__(self, index: InvertedIndex) -> None:
+        self.size = index.size
         self._index = index
-        self._idf: Floats = np.log((1 + index.size) / (1 + index.frequencies)) + 1
-        weights = (1 + np.log(index.counts)) * self._idf[index.terms]
+        self._idf = tfidf_idf(index.frequencies, index.size)
+        weights = log_counts(index.counts) * self._idf[index.terms]
         norms = np.sqrt(np.bincount(index.passages, weights**2, minlength=index.size))
         self._weights: Floats = weights / norms[index.passages] * self._idf[index.terms]
 
     def scores(self, queries: Sequence[str]) -> Floats:
         """Return the cosines over the words that the collection has, shape (queries, passages)."""
-        query_of, terms, counts = _count_terms(*self._index.lookup(queries), len(self._idf))
-        term_weights = 1 + np.log(counts)
-        norms = np.sqrt(np.bincount(query_of, (term_weights * self._idf[terms]) ** 2, minlength=len(queries)))
-        scores = self._index.sum_weights(self._weights, query_of, terms, len(queries), term_weights)
-        return scores / np.where(norms > 0, norms, 1)[:, None]
+        query_of, terms, counts = count_terms(*self._index.lookup(queries), len(self._idf))
+        factors = log_counts(counts)
+        norms = query_norms(query_of, factors * self._idf[terms], len(queries))
+        scores = self._index.sum_weights(self._weights, query_of, terms, len(queries), factors)
+        return scores / norms[:, None]
 
     def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
         """Return which passages share a word with each query: every term has a positive weight."""
         return scores > 0
 
 
-def _count_terms(query_of: Integers, terms: Integers, vocabulary: int) -> tuple[Integers, Integers, Integers]:
+def tfidf_idf(frequencies: Integers, size: int) -> Floats:
+    """Return the smoothed idf of terms that are in so many of `size` texts."""
+    idf: Floats = np.log((1 + size) / (1 + frequencies)) + 1
+    return idf
+
+
+def log_counts(counts: Integers | Floats) -> Floats:
+    """Return the factors of terms that a text has so many times, at least once."""
+    factors: Floats = 1 + np.log(counts)
+    return factors
+
+
+def query_norms(query_of: Integers, weights: Floats, queries: int) -> Floats:
+    """Return the length of each query's vector, 1 for one without terms; `weights` are those of its terms."""
+    norms = np.sqrt(np.bincount(query_of, weights**2, minlength=queries))
+    return np.where(norms > 0, norms, 1.0)
+
+
+def count_terms(query_of: Integers, terms: Integers, vocabulary: int) -> tuple[Integers, Integers, Integers]:
     """Return each query's distinct terms, and how often the query has each."""
     keys, counts = np.unique(query_of * np.int64(max(1, vocabulary)) + terms, return_counts=True)
     queries, distinct = np.divmod(keys, max(1, vocabulary))

@@ -22,7 +22,16 @@ from fdarx_core.retrieval.encoders import (
     WindowVectors,
     bge_reranker,
 )
-from fdarx_core.retrieval.lexical import Bm25Index, InvertedIndex, Mask, RankedList, TfidfIndex, batches, top_k
+from fdarx_core.retrieval.lexical import (
+    Bm25Index,
+    InvertedIndex,
+    LexicalIndex,
+    Mask,
+    RankedList,
+    TfidfIndex,
+    batches,
+    top_k,
+)
 from fdarx_core.retrieval.models import ModelDirectories, ModelName, check_installed
 
 RRF_K = 10
@@ -65,11 +74,11 @@ class Collection:
         return InvertedIndex(self.texts)
 
     @cached_property
-    def bm25(self) -> Bm25Index:
+    def bm25(self) -> LexicalIndex:
         return Bm25Index(self.inverted_index)
 
     @cached_property
-    def tfidf(self) -> TfidfIndex:
+    def tfidf(self) -> LexicalIndex:
         return TfidfIndex(self.inverted_index)
 
     def nearest(self, encoder: str, queries: Vectors, k: int, allowed: Mask | None = None) -> list[RankedList]:
@@ -137,14 +146,7 @@ class LexicalRetriever:
     def rank(self, queries: Queries, collection: Collection, k: int, allowed: Mask | None = None) -> list[RankedList]:
         """See `Retriever`."""
         index = collection.bm25 if self.name == "bm25" else collection.tfidf
-        rankings: list[RankedList] = []
-        for part in batches(len(queries.texts), len(collection.texts)):
-            scores, candidates = index.scores(queries.texts[part]), allowed
-            if collection.matching_only:
-                matches = index.matches(queries.texts[part], scores)
-                candidates = matches if allowed is None else matches & allowed
-            rankings += top_k(scores, k, candidates)
-        return rankings
+        return index.rank(queries.texts, k, allowed, matching_only=collection.matching_only)
 
 
 @dataclass(frozen=True)

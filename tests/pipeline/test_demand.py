@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.pipeline.control import ActorPool
+from fdarx_core.pipeline.control import ActorPool, map_pool
 from fdarx_core.pipeline.executor import Demand
 from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.pipeline.steps import Resource
@@ -25,6 +25,16 @@ class Slow:
     def where(self, seconds: float) -> int:
         time.sleep(seconds)
         return os.getpid()
+
+
+class Closing(Slow):
+    """Something that leaves a file behind when it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def close(self) -> None:
+        (self._folder / str(os.getpid())).touch()
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +78,12 @@ def test_this_machine_is_not_waited_for(session: None) -> None:
     here = RayExecutor(Demand(cpus=64, gpus=8))
     assert (here.gpus, here.cpus, here.backlog, here.waiting()) == (0, 2, 4, "")
     assert RayExecutor(Demand(on_cluster=True)).backlog > 4
+
+
+@pytest.mark.slow
+def test_actors_close_what_they_hold_before_they_are_ended(session: None, tmp_path: Path) -> None:
+    used = set(map_pool(Resource(Closing, (tmp_path,), size=2), "where", [0.1] * 4))
+    assert {int(file.name) for file in tmp_path.iterdir()} >= used
 
 
 @pytest.mark.slow
