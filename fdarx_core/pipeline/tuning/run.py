@@ -21,6 +21,7 @@ from fdarx_core.pipeline.tuning.checkpoints import (
 )
 from fdarx_core.pipeline.tuning.results import publish
 from fdarx_core.records import Reject
+from fdarx_core.retrieval.models import device
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from fdarx_core.tuning.answerer_training import ADAPTER_FILES, LEARNT_PARTS, TuningSpec, train_answerer
 from fdarx_core.tuning.evaluation import TunedAnswer
@@ -199,6 +200,8 @@ def _torch_trainer() -> Any:
 
 def _run_ray_worker(arguments: dict[str, Any]) -> None:
     control = arguments["control"]
+    if not device().startswith("cuda"):
+        os.environ["ACCELERATE_TORCH_DEVICE"] = device()  # Ray names a GPU here also where torch cannot use it
     train_worker(arguments["run"], arguments["tuning"], lambda *told: control.report.remote(told))
 
 
