@@ -109,6 +109,7 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.table_headers
 	$(RUN) benchmarks.pipeline
 	$(RUN) benchmarks.retrieval
+	$(RUN) benchmarks.corpus_search
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
 	$(RUN) benchmarks.question_sections
