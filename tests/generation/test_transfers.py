@@ -128,7 +128,7 @@ def test_labels_take_turns_and_no_question_is_asked_more_often_than_allowed() ->
     fitting = [portable(replace(QUESTION, id=f"q{at}")) for at in range(5)]
     chosen = chosen_transfers({"a": fitting, "b": fitting, "c": []}, 2, 0)
     assert {set_id: len(found) for set_id, found in chosen.items()} == {"a": 2, "b": 2, "c": 0}
-    taken = [one.question.id for found in chosen.values() for one in found]
+    taken = [one.id for found in chosen.values() for one in found]
     assert all(taken.count(one) <= PER_QUESTION for one in taken)
     assert sum(map(len, chosen_transfers({"a": fitting, "b": fitting}, 5, 0).values())) == 5 * PER_QUESTION
 
@@ -139,4 +139,4 @@ def test_the_same_questions_of_a_drug_are_offered_in_whatever_order_they_are_rea
     first = offered_questions(questions, surveys, 20, 0)
     assert len(first["set-2"]) == 200  # of one drug
     assert offered_questions(iter(reversed(questions)), surveys, 20, 0) == first
-    assert {one.question.id for one in first["set-2"]} != {one.question.id for one in questions[:200]}
+    assert {one.id for one in first["set-2"]} != {one.id for one in questions[:200]}
