@@ -106,7 +106,11 @@ def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestio
 
 
 def offered_questions(
-    questions: Iterable[PortableQuestion], surveys: Sequence[TopicSurvey], per_label: int, seed: int
+    questions: Iterable[PortableQuestion],
+    drug_of: Mapping[str, str],
+    near: Mapping[str, Sequence[str]],
+    per_label: int,
+    seed: int,
 ) -> dict[str, list[PortableQuestion]]:
     """Return the questions of other labels that may be plausible for each label, by set id, in an order by a hash.
 
@@ -114,17 +118,17 @@ def offered_questions(
 
     Args:
         questions: the questions that labels answer.
-        surveys: the labels.
+        drug_of: the drug of each label, by set id.
+        near: the drugs whose questions are plausible for each drug, as `near_drugs`.
         per_label: the most questions to transfer to a label; more are offered, since many will not fit.
         seed: the seed of the run.
     """
     of_drug = _first_of_drugs(questions, seed)
-    near = _near_drugs(surveys)
     offered = {}
-    for survey in surveys:
-        others = [one for drug in near[survey.drug] for one in of_drug.get(drug, ()) if one.set_id != survey.set_id]
-        others.sort(key=lambda one: content_id(str(seed), survey.set_id, one.id))
-        offered[survey.set_id] = others[: _OFFERED * per_label]
+    for set_id, drug in drug_of.items():
+        others = [one for other in near[drug] for one in of_drug.get(other, ()) if one.set_id != set_id]
+        others.sort(key=lambda one: content_id(str(seed), set_id, one.id))
+        offered[set_id] = others[: _OFFERED * per_label]
     return offered
 
 
@@ -137,16 +141,19 @@ def _first_of_drugs(questions: Iterable[PortableQuestion], seed: int) -> dict[st
     return {drug: [one for _, one in listed] for drug, listed in first.items()}
 
 
-def expected_numbers(surveys: Sequence[TopicSurvey], per_label: int) -> dict[str, int]:
+def expected_numbers(drug_of: Mapping[str, str], near: Mapping[str, Sequence[str]], per_label: int) -> dict[str, int]:
     """Return how many questions are expected to be transferred to each label, by set id.
 
-    A label with others of the same drug or of similar drugs is expected to get as many as it may.
+    A label with others of the same drug or of similar drugs is expected to get as many as it may. `drug_of` and `near`
+    are as in `offered_questions`.
     """
-    near, labels = _near_drugs(surveys), Counter(survey.drug for survey in surveys)
-    return {one.set_id: per_label if sum(labels[drug] for drug in near[one.drug]) > 1 else 0 for one in surveys}
+    labels = Counter(drug_of.values())
+    return {
+        set_id: per_label if sum(labels[other] for other in near[drug]) > 1 else 0 for set_id, drug in drug_of.items()
+    }
 
 
-def _near_drugs(surveys: Sequence[TopicSurvey]) -> dict[str, list[str]]:
+def near_drugs(surveys: Sequence[TopicSurvey]) -> dict[str, list[str]]:
     """Return for each drug those whose questions are plausible for it, itself first."""
     return {
         drug: [drug, *(other for other, similarity in similar.items() if similarity >= _LEAST_SIMILARITY)]
