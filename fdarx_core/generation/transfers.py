@@ -73,7 +73,7 @@ class PortableQuestion:
         What comes from a file or another process has texts of its own.
         """
         names = ("set_id", "drug", "product", "category", "difficulty", "task", "endpoint")
-        return replace(self, **{name: sys.intern(getattr(self, name)) for name in names})
+        return replace(self, **{name: sys.intern(getattr(self, name)) for name in names})  # type: ignore[arg-type]
 
 
 def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestion | None:
