@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -157,3 +158,14 @@ def test_the_same_questions_of_a_drug_are_offered_in_whatever_order_they_are_rea
     assert len(first["set-2"]) == 200  # of one drug
     assert offered(iter(reversed(questions)), surveys, 20, 0) == first
     assert {one.id for one in first["set-2"]} != {one.id for one in questions[:200]}
+
+
+def test_questions_that_are_offered_have_their_common_texts_once() -> None:
+    """What tasks return has texts of its own; the driver holds hundreds of thousands of questions."""
+    surveys = [survey("set-1", "VELORINIB", *TELLING[:4]), survey("set-2", "VELORINIB", *TELLING[:4])]
+    questions = [pickle.loads(pickle.dumps(portable(replace(QUESTION, id=f"q{at}")))) for at in range(3)]
+    assert len({id(one.product) for one in questions}) == 3
+    found = offered(questions, surveys, 5, 0)["set-2"]
+    assert sorted(one.id for one in found) == ["q0", "q1", "q2"]
+    for name in ("set_id", "drug", "product", "category", "difficulty", "task", "endpoint"):
+        assert len({id(getattr(one, name)) for one in found}) == 1, name
