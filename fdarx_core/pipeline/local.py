@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import queue
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
@@ -117,7 +115,6 @@ class LocalExecutor(Executor):
             if isinstance(result, BaseException):
                 raise result
             yield result
-        _return_freed_memory()
 
     async def _ask(self, work: Work, stages: Stages, report: Callable[[PartResult], None]) -> None:
         session = AskSession(work.clients, work.store.root, self._report, resource_caller(work.resources))
@@ -162,16 +159,6 @@ class LocalExecutor(Executor):
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-
-
-def _return_freed_memory() -> None:
-    """Return freed memory to the system, where the C library is glibc.
-
-    It keeps what a thread has freed for that thread, and every phase asks in a new one. After two phases of a build, a
-    third of the memory of the process was kept like this.
-    """
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)
 
 
 def resource_caller(resources: Mapping[str, Resource]) -> Call:
