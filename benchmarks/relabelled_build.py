@@ -286,11 +286,12 @@ def main(
     transfers: int = 12,
     serve_models: bool = False,
 ) -> int:
-    """Print the tables. With --serve-models, serve the models instead, as the script itself does in its processes."""
+    """Print the tables after each size. With --serve-models, serve the models instead, as the script itself does in its
+    processes."""
     if serve_models:
         serve()
     amounts = GenerationConfig(passages=passages, section_pairs=section_pairs, twins=twins, transfers=transfers)
-    documents, figures = read_documents([labels]), list[SizeFigures]()
+    documents, figures, straight = read_documents([labels]), list[SizeFigures](), True
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         addresses = [
             stack.enter_context(server_process("benchmarks.relabelled_build", "--serve-models")) for _ in range(servers)
@@ -300,8 +301,8 @@ def main(
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
                 built = pool.submit(measured, path, f"{folder}/{size}", addresses, amounts, executor, cpus)
                 figures.append(built.result())
-            print(f"{size:,} labels: {figures[-1].seconds:.0f} s", flush=True)
-    return int(not print_tables(figures))
+            straight = print_tables(figures)
+    return int(not straight)
 
 
 if __name__ == "__main__":

@@ -329,6 +329,8 @@ def _tell_audit(audit: dict[str, Any]) -> None:
     rows = [audit_row(one) for one in audit["figures"]]
     measured = [row for row in rows if row.value]
     print("artifact audit: what the questions give away without the labels, with 95 % intervals")
+    if audit.get("note"):
+        print(f"  {audit['note']}")
     for row in measured:
         print(
             f"  {row.value:>6}  {row.interval:<14}  {row.name}" + (f"; the bound is {row.bound}" if row.bound else "")

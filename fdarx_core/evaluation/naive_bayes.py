@@ -6,12 +6,17 @@ additive smoothing has no random state and no iterations. Source: Manning, Ragha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fdarx_core.evaluation.metrics import Codes, Mask, Numbers
+
+Numbered: TypeAlias = NDArray[np.int32]
+"""Numbers of texts or features. Twenty thousand questions have millions of occurrences."""
 
 CHARACTERS = (3, 4, 5)
 """Lengths of the n-grams of characters."""
@@ -27,16 +32,24 @@ class FeatureOccurrences:
     `texts` and `features` are the numbers of texts and of different features.
     """
 
-    rows: Codes
-    columns: Codes
+    rows: Numbered
+    columns: Numbered
     texts: int
     features: int
 
     @classmethod
-    def of(cls, rows: Sequence[Codes], keys: Sequence[Codes], texts: int) -> FeatureOccurrences:
-        """Number the features, which equal keys stand for."""
-        found, columns = np.unique(np.concatenate(keys), return_inverse=True)
-        return cls(np.concatenate(rows), columns.astype(np.int64), texts, len(found))
+    def of(cls, groups: Iterable[tuple[Codes, Codes]], texts: int) -> FeatureOccurrences:
+        """Number the features of groups of occurrences, each the rows and the keys, which are equal for equal features.
+
+        Groups have no feature in common. One is numbered at a time, because that takes several times its memory.
+        """
+        rows, columns, features = list[Numbered](), list[Numbered](), 0
+        for places, keys in groups:
+            found, numbers = np.unique(keys, return_inverse=True)
+            rows.append(places.astype(np.int32))
+            columns.append((numbers + features).astype(np.int32))
+            features += len(found)
+        return cls(np.concatenate(rows), np.concatenate(columns), texts, features)
 
 
 def word_features(texts: Sequence[Sequence[str]]) -> FeatureOccurrences:
@@ -46,7 +59,7 @@ def word_features(texts: Sequence[Sequence[str]]) -> FeatureOccurrences:
     words = np.fromiter((numbers[word] for text in texts for word in text), np.int64, len(rows))
     neighbours = np.flatnonzero(rows[:-1] == rows[1:])
     pairs = len(numbers) * (1 + words[neighbours]) + words[neighbours + 1]
-    return FeatureOccurrences.of([rows, rows[neighbours]], [words, pairs], len(texts))
+    return FeatureOccurrences.of([(rows, words), (rows[neighbours], pairs)], len(texts))
 
 
 def character_features(texts: Sequence[str]) -> FeatureOccurrences:
@@ -55,17 +68,17 @@ def character_features(texts: Sequence[str]) -> FeatureOccurrences:
     points = np.frombuffer("".join(texts).encode("utf-32-le"), np.uint32)
     alphabet, found = np.unique(points, return_inverse=True)
     base = min(len(alphabet), _MOST_CHARACTERS) + 1
-    codes = np.minimum(found.astype(np.int64) + 1, base - 1)  # from 1, so that the key also tells the length
-    places, keys = [], []
-    for length in CHARACTERS:
+    codes = np.minimum(found.astype(np.int64) + 1, base - 1)
+
+    def of_length(length: int) -> tuple[Codes, Codes]:
         ends = len(rows) - length + 1
         starts = np.flatnonzero(rows[: max(ends, 0)] == rows[length - 1 :])
-        key = np.zeros(len(starts), np.int64)
+        key = np.zeros(len(starts), np.int64)  # codes are from 1, so that the key also tells the length
         for at in range(length):
             key = key * base + codes[starts + at]
-        places.append(rows[starts])
-        keys.append(key)
-    return FeatureOccurrences.of(places, keys, len(texts))
+        return rows[starts], key
+
+    return FeatureOccurrences.of(map(of_length, CHARACTERS), len(texts))
 
 
 def cross_fitted_scores(features: FeatureOccurrences, halves: Codes, classes: Codes, number: int) -> Numbers:

@@ -7,10 +7,11 @@ plausible. What a label lacks is searched for by words only; whether it answers 
 
 from __future__ import annotations
 
+import sys
 from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from fdarx_core.baseline.numbers import number_strings
@@ -37,19 +38,42 @@ _QUESTIONS_PER_DRUG = 200
 
 @dataclass(frozen=True, slots=True)
 class PortableQuestion:
-    """A question that can be asked of other labels: `before` and `after` are its words around the product's name.
+    """What is needed of an answerable question to ask it of other labels: a third of the memory of the question itself.
 
-    `drug` is that of `Label`; `question` is the answerable question.
+    Attributes:
+        id: the id of the question.
+        set_id: the label that answers it.
+        drug: the drug of this label, as `Label.drug`.
+        product: the name of its product, which stands between `before` and `after` in the question.
+        answered: the gold answer and the evidence for it.
+        category, difficulty, task, task_version, endpoint, response_key: as in `QuestionAnswer`.
     """
 
-    question: QuestionAnswer
+    id: str
+    set_id: str
     drug: str
+    product: str
     before: str
     after: str
+    answered: str = ""
+    category: str = ""
+    difficulty: str = ""
+    task: str = ""
+    task_version: int = 0
+    endpoint: str = ""
+    response_key: str = ""
 
     def text(self, product: str) -> str:
         """Return the question with the name of a product."""
         return f"{self.before}{product}{self.after}"
+
+    def shared(self) -> PortableQuestion:
+        """Return it with the texts that many questions have as the same objects for all of them.
+
+        What comes from a file or another process has texts of its own.
+        """
+        names = ("set_id", "drug", "product", "category", "difficulty", "task", "endpoint")
+        return replace(self, **{name: sys.intern(getattr(self, name)) for name in names})  # type: ignore[arg-type]
 
 
 def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestion | None:
@@ -63,11 +87,30 @@ def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestio
     own = question.type == "refusal" or question.template != ""
     if own or not product or names.intersection(words_of(f"{before} {after}")):
         return None
-    return PortableQuestion(question, label.drug, before, after)
+    answered = " ".join(dict.fromkeys([question.answer, *question.evidence]))
+    return PortableQuestion(
+        question.id,
+        question.set_id,
+        label.drug,
+        product,
+        before,
+        after,
+        answered,
+        question.category,
+        question.difficulty,
+        question.task,
+        question.task_version,
+        question.endpoint,
+        question.response_key,
+    )
 
 
 def offered_questions(
-    questions: Iterable[PortableQuestion], surveys: Sequence[TopicSurvey], per_label: int, seed: int
+    questions: Iterable[PortableQuestion],
+    drug_of: Mapping[str, str],
+    near: Mapping[str, Sequence[str]],
+    per_label: int,
+    seed: int,
 ) -> dict[str, list[PortableQuestion]]:
     """Return the questions of other labels that may be plausible for each label, by set id, in an order by a hash.
 
@@ -75,19 +118,17 @@ def offered_questions(
 
     Args:
         questions: the questions that labels answer.
-        surveys: the labels.
+        drug_of: the drug of each label, by set id.
+        near: the drugs whose questions are plausible for each drug, as `near_drugs`.
         per_label: the most questions to transfer to a label; more are offered, since many will not fit.
         seed: the seed of the run.
     """
     of_drug = _first_of_drugs(questions, seed)
-    near = _near_drugs(surveys)
     offered = {}
-    for survey in surveys:
-        others = [
-            one for drug in near[survey.drug] for one in of_drug.get(drug, ()) if one.question.set_id != survey.set_id
-        ]
-        others.sort(key=lambda one: content_id(str(seed), survey.set_id, one.question.id))
-        offered[survey.set_id] = others[: _OFFERED * per_label]
+    for set_id, drug in drug_of.items():
+        others = [one for other in near[drug] for one in of_drug.get(other, ()) if one.set_id != set_id]
+        others.sort(key=lambda one: content_id(str(seed), set_id, one.id))
+        offered[set_id] = others[: _OFFERED * per_label]
     return offered
 
 
@@ -95,21 +136,24 @@ def _first_of_drugs(questions: Iterable[PortableQuestion], seed: int) -> dict[st
     """Return the first questions of each drug in the order of a hash; the others are not kept while they are read."""
     first: dict[str, list[tuple[str, PortableQuestion]]] = defaultdict(list)
     for one in questions:
-        insort(first[one.drug], (content_id(str(seed), one.question.id), one), key=itemgetter(0))
+        insort(first[one.drug], (content_id(str(seed), one.id), one.shared()), key=itemgetter(0))
         del first[one.drug][_QUESTIONS_PER_DRUG:]
     return {drug: [one for _, one in listed] for drug, listed in first.items()}
 
 
-def expected_numbers(surveys: Sequence[TopicSurvey], per_label: int) -> dict[str, int]:
+def expected_numbers(drug_of: Mapping[str, str], near: Mapping[str, Sequence[str]], per_label: int) -> dict[str, int]:
     """Return how many questions are expected to be transferred to each label, by set id.
 
-    A label with others of the same drug or of similar drugs is expected to get as many as it may.
+    A label with others of the same drug or of similar drugs is expected to get as many as it may. `drug_of` and `near`
+    are as in `offered_questions`.
     """
-    near, labels = _near_drugs(surveys), Counter(survey.drug for survey in surveys)
-    return {one.set_id: per_label if sum(labels[drug] for drug in near[one.drug]) > 1 else 0 for one in surveys}
+    labels = Counter(drug_of.values())
+    return {
+        set_id: per_label if sum(labels[other] for other in near[drug]) > 1 else 0 for set_id, drug in drug_of.items()
+    }
 
 
-def _near_drugs(surveys: Sequence[TopicSurvey]) -> dict[str, list[str]]:
+def near_drugs(surveys: Sequence[TopicSurvey]) -> dict[str, list[str]]:
     """Return for each drug those whose questions are plausible for it, itself first."""
     return {
         drug: [drug, *(other for other, similarity in similar.items() if similarity >= _LEAST_SIMILARITY)]
@@ -130,7 +174,7 @@ def fitting_transfers(
     """
     text = label_text(label, passages)
     held = frozenset(stem(word, "term") for word in words_of(text)) | number_strings(text)
-    known = {normalize_words(one) for one in asked} | {normalize_words(one.question.question) for one in offered}
+    known = {normalize_words(one) for one in asked} | {normalize_words(one.text(one.product)) for one in offered}
     transfers = []
     for one in offered:
         question, missing = one.text(product_name(label)), _missing_word(one, held)
@@ -143,42 +187,39 @@ def fitting_transfers(
 def _missing_word(question: PortableQuestion, held: frozenset[str]) -> str:
     """Return the longest word of a question and its answer whose stem a label does not have, "" if it has all."""
     words = f"{question.before} {question.after}"
-    answer = " ".join([question.question.answer, *question.question.evidence])
-    wanted = terms(words) & terms(answer) - held
+    wanted = terms(words) & terms(question.answered) - held
     missing = [word for word in tokenize(words) if wanted and wanted >= terms(word)]
     return max(missing, key=len, default="")
 
 
 def _refusal(one: PortableQuestion, label: Label, question: str, entity: str) -> QuestionAnswer:
-    source = one.question
     return QuestionAnswer(
         id=content_id("refusal", label.set_id, question, NO_ANSWER, ""),
         type="refusal",
         answer_kind="refusal",
         source=SOURCE,
-        category=source.category,
+        category=one.category,
         set_id=label.set_id,
         drug_name=label.drug_name,
         question=question,
         answer=NO_ANSWER,
         entity=entity,
-        twin=source.id,
-        difficulty=source.difficulty,
-        task=source.task,
-        task_version=source.task_version,
-        endpoint=source.endpoint,
-        response_key=source.response_key,
+        twin=one.id,
+        difficulty=one.difficulty,
+        task=one.task,
+        task_version=one.task_version,
+        endpoint=one.endpoint,
+        response_key=one.response_key,
     )
 
 
 def expected_transfers(label: Label, number: int) -> list[QuestionAnswer]:
     """Return questions in place of those that will be transferred to a label, for a plan."""
     drug = product_name(label)
-    waiting = QuestionAnswer("", "factual", "factual", "section", "", label.set_id, label.drug_name, "", "")
-    return [
-        _refusal(PortableQuestion(waiting, label.drug, "What is statement ", f" {at}?"), label, drug, f"{at}")
-        for at in range(number)
-    ]
+    waiting = (
+        PortableQuestion("", label.set_id, label.drug, drug, "What is statement ", f" {at}?") for at in range(number)
+    )
+    return [_refusal(one, label, drug, f"{at}") for at, one in enumerate(waiting)]
 
 
 def chosen_transfers(
@@ -198,8 +239,8 @@ def chosen_transfers(
     waiting = {set_id: iter(fitting[set_id]) for set_id in sorted(fitting, key=lambda one: content_id(str(seed), one))}
     for _ in range(per_label):
         for set_id, left in waiting.items():
-            one = next((one for one in left if taken[one.question.id] < PER_QUESTION), None)
+            one = next((one for one in left if taken[one.id] < PER_QUESTION), None)
             if one is not None:
-                taken[one.question.id] += 1
+                taken[one.id] += 1
                 chosen[set_id].append(one)
     return chosen

@@ -14,7 +14,13 @@ from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
 from fdarx_core.generation.topics import TopicSurvey, shared_places
-from fdarx_core.generation.transfers import PortableQuestion, chosen_transfers, expected_numbers, offered_questions
+from fdarx_core.generation.transfers import (
+    PortableQuestion,
+    chosen_transfers,
+    expected_numbers,
+    near_drugs,
+    offered_questions,
+)
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
@@ -112,7 +118,8 @@ class Build(PipelineJob):
 
     spec: BuildSpec
     corpus: Corpus = field(init=False, repr=False)
-    surveys: Sequence[TopicSurvey] = field(default=(), init=False, repr=False)
+    drug_of: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)
+    near: Mapping[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False)
     plans: Mapping[str, TopicPlan] = field(default_factory=dict, init=False, repr=False)
     counts: list[StageCount] = field(default_factory=list, init=False)
     transferring: bool = field(default=False, init=False)
@@ -129,9 +136,11 @@ class Build(PipelineJob):
             write_records(self.run.part("rejects", len(self.numbers)), self.corpus.rejects, Reject)
         with self.timed("survey"):
             amounts, by_model = self.spec.amounts, self.spec.roles.by_model
-            self.surveys = self.survey_topics(keep=not planned)
-            pairs = pair_topics(self.surveys, amounts.twins, amounts.topic_labels, amounts.seed)
-            expected = expected_numbers(self.surveys, self.spec.transfers)
+            surveys = self.survey_topics(keep=not planned)
+            pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+            # The surveys are not kept: they take most of the memory that the driver needs for each label.
+            self.drug_of, self.near = {one.set_id: one.drug for one in surveys}, near_drugs(surveys)
+            expected = expected_numbers(self.drug_of, self.near, self.spec.transfers)
             self.plans = {
                 one.set_id: TopicPlan(pairs.get(one.set_id, ()), by_model, expected.get(one.set_id, 0))
                 for one in self.corpus.labels
@@ -172,7 +181,7 @@ class Build(PipelineJob):
         amounts, parts = self.spec.amounts, self.corpus.parts
         found = self.executor.map(partial(portable_of_part, self.run), self.numbers)
         portable = (one for listed in found for one in listed)
-        offered = offered_questions(portable, self.surveys, amounts.transfers, amounts.seed)
+        offered = offered_questions(portable, self.drug_of, self.near, amounts.transfers, amounts.seed)
         labels = [
             (part.number, {one.set_id: offered.get(one.set_id, []) for one in part.inputs}) for part in parts
         ]  # fmt: skip

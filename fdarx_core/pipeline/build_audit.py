@@ -2,36 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from fdarx_core.evaluation.artifact_audit import audit_artifacts
 from fdarx_core.evaluation.audit_questions import AuditedLabel
-from fdarx_core.records import Figure, Label, QuestionAnswer
-from fdarx_core.storage import RunDirectory, read_records, write_records
-from fdarx_core.storage.splits import TEST, Splits
+from fdarx_core.records import Figure, Label, QuestionAnswer, content_id
+from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+from fdarx_core.storage.splits import TEST, Splits, drugs_of_labels
+
+MOST_AUDITED = 50_000
+"""Questions after which no further drug is audited. Those of all labels of DailyMed would take gigabytes of memory, and
+the classifiers take at most 20,000."""
 
 
-def audit_build(run: RunDirectory, splits: Splits) -> dict[str, Any]:
+def audit_build(run: RunDirectory, splits: Splits, most: int = MOST_AUDITED) -> dict[str, Any]:
     """Audit the questions of the test split of a run, and write the figures as `metrics.parquet`.
 
+    Args:
+        run: the build.
+        splits: its splits.
+        most: the number of questions after which no further drug is audited.
+
     Returns:
-        The audit as JSON values, for run.json.
+        The audit as JSON values, for run.json. `note` says how many questions are audited where they are not all.
 
     Raises:
         StorageError: a part of the run can't be read.
     """
-    audit = audit_artifacts(_test_questions(run, splits), _labels(run))
+    labels, note = _audited_labels(run, splits, most)
+    audit = audit_artifacts(_questions(run, labels), _labels(run, labels))
     write_records(run.file("metrics.parquet"), [*audit.figures, *audit.openings], Figure)
-    return audit.summary()
+    return audit.summary() | {"note": note}
 
 
-def _test_questions(run: RunDirectory, splits: Splits) -> Iterator[QuestionAnswer]:
-    questions = (row for part in run.parts("questions") for row in read_records(part, QuestionAnswer))
-    return (row for row in questions if splits.of(row.set_id) == TEST)
+def _audited_labels(run: RunDirectory, splits: Splits, most: int) -> tuple[set[str], str]:
+    """Return the labels of the test split whose questions are audited, and a note where they are not all.
+
+    Drugs are taken in the order of a hash, with all their labels, because most questions recur on labels of one drug.
+    """
+    asked = Counter[str]()
+    for part in run.parts("questions"):
+        asked.update(read_table(part, ["set_id"])["set_id"].to_pylist())
+    drug_of = {set_id: drug or set_id for set_id, drug in drugs_of_labels(run) if splits.of(set_id) == TEST}
+    of_drug = Counter[str]()
+    for set_id, drug in drug_of.items():
+        of_drug[drug] += asked[set_id]
+    questions, chosen = 0, set[str]()
+    for drug in sorted(of_drug, key=lambda one: content_id("audit", one)):
+        if questions < most:
+            questions += of_drug[drug]
+            chosen.add(drug)
+    note = ""
+    if questions < of_drug.total():
+        note = (
+            f"the audit reads {questions:,} of {of_drug.total():,} questions, all those on {len(chosen):,} of "
+            f"{len(of_drug):,} drugs, which a hash picks"
+        )
+    return {set_id for set_id, drug in drug_of.items() if drug in chosen}, note
 
 
-def _labels(run: RunDirectory) -> Iterator[AuditedLabel]:
+def _questions(run: RunDirectory, labels: Collection[str]) -> Iterator[QuestionAnswer]:
+    for part in run.parts("questions"):
+        yield from (row for row in read_records(part, QuestionAnswer) if row.set_id in labels)
+
+
+def _labels(run: RunDirectory, labels: Collection[str]) -> Iterator[AuditedLabel]:
     for part in run.parts("labels"):
         for label in read_records(part, Label):
-            yield AuditedLabel(label.set_id, label.drug, [label.drug_name, *label.aliases], label.labeler)
+            if label.set_id in labels:
+                yield AuditedLabel(label.set_id, label.drug, [label.drug_name, *label.aliases], label.labeler)

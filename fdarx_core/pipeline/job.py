@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -95,6 +97,7 @@ class PipelineJob(ABC):
         The status of the run is "incomplete" after transient failures; run the job again to resume it.
         """
         self.prepare(planned=False)
+        _return_freed_memory()
         with self.timed(self.phase):
             ended = self._make()
         return self.publish(ended)
@@ -167,6 +170,7 @@ class PipelineJob(ABC):
         ended: dict[str, str] = {}
         for stages in self.phases():
             ended |= self._make_stages(stages)
+            _return_freed_memory()
             if ended:
                 break
         return ended
@@ -189,6 +193,16 @@ class PipelineJob(ABC):
                     ended.setdefault(result.stage, result.ended)
                 self.show(done, total, result)
         return ended
+
+
+def _return_freed_memory() -> None:
+    """Return freed memory to the system, where the C library is glibc.
+
+    It keeps what a thread has freed for that thread. A third of the memory of a build was kept like this: what the
+    preparation had taken, and what the threads had taken that asked in each phase.
+    """
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def fitting_of_part(
         asked[one.set_id].append(one.question)
     found: dict[str, list[int]] = {}
     for set_id, (label, passages) in _labels(run, number).items():
-        places = {one.question.id: place for place, one in enumerate(offered[set_id])}
+        places = {one.id: place for place, one in enumerate(offered[set_id])}
         fitting = fitting_transfers(label, passages, offered[set_id], asked[set_id])
         found[set_id] = [places[one.twin] for one in fitting]
     return found

@@ -34,12 +34,13 @@ class AuditTable:
 class AuditPanel:
     """The audit of a build.
 
-    `failed` are the messages on exceeded bounds. `openings` has for each type the most frequent first words with their
-    shares.
+    `failed` are the messages on exceeded bounds. `note` says how many questions are audited, "" where it is all of
+    them. `openings` has for each type the most frequent first words with their shares.
     """
 
     failed: Sequence[str]
     tables: Sequence[AuditTable]
+    note: str = ""
     openings: Sequence[tuple[str, Sequence[tuple[str, str]]]] = field(default_factory=list)
 
 
@@ -56,4 +57,4 @@ def audit_panel(audit: Mapping[str, Any] | None) -> AuditPanel | None:
     for one in audit["openings"]:
         kind = one["keys"]["group"]
         openings.setdefault(TYPE_NAMES.get(kind, kind), []).append((one["name"], f"{one['value']:.1%}"))
-    return AuditPanel(audit["failed"], tables, list(openings.items()))
+    return AuditPanel(audit["failed"], tables, audit.get("note", ""), list(openings.items()))

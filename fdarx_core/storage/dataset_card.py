@@ -88,6 +88,7 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
         topics=[(name, f"{count:,}") for name, count in sorted(tally.categories.items())],
         stages=[(one["stage"], f"{one['rows_in']:,}", f"{one['rejected']:,}") for one in about.get("stages", [])],
         failed=audit.get("failed", []),
+        audit_note=audit.get("note", ""),
         audit_rows=[
             (one.name, one.value or f"not measured: {one.reason}", one.interval, one.chance, one.bound, one.questions)
             for one in map(audit_row, audit.get("figures", []))

@@ -84,7 +84,7 @@ def choose_splits(run: RunDirectory, *, dev_drugs: int | None, seed: int) -> Spl
     for part in run.parts("questions"):
         table = read_table(part, ["set_id", "type"])
         asked.update(zip(table["set_id"].to_pylist(), table["type"].to_pylist(), strict=True))
-    labels = dict(_drugs_of_labels(run))
+    labels = dict(drugs_of_labels(run))
     groups = _grouped_by_moiety(labels, Counter(set_id for set_id, _ in asked.elements()))
     drugs = sum(len(group.drugs) for group in groups.values())
     wanted = min(_MOST_DRUGS, drugs // _DRUGS_PER_DEV_DRUG) if dev_drugs is None else dev_drugs
@@ -104,7 +104,8 @@ def choose_splits(run: RunDirectory, *, dev_drugs: int | None, seed: int) -> Spl
     return Splits(splits.dev, splits.drugs, note, questions)
 
 
-def _drugs_of_labels(run: RunDirectory) -> Iterator[tuple[str, str]]:
+def drugs_of_labels(run: RunDirectory) -> Iterator[tuple[str, str]]:
+    """Yield the set id and the drug of each label of a build; the drug is that of `Label`, "" for none."""
     for part in run.parts("labels"):
         table = read_table(part, ["set_id", "drug"])
         yield from zip(table["set_id"].to_pylist(), table["drug"].to_pylist(), strict=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,11 @@ from fdarx_core.evaluation.audit_figures import ArtifactAudit, AuditFigure
 from fdarx_core.evaluation.audit_questions import AuditedLabel, audited_questions
 from fdarx_core.evaluation.naive_bayes import character_features, cross_fitted_scores, word_features
 from fdarx_core.labels.drugs import words_of
-from fdarx_core.records import NO_ANSWER, Figure, QuestionAnswer, content_id
-from fdarx_core.storage import Location, read_records
+from fdarx_core.pipeline.build_audit import audit_build
+from fdarx_core.records import NO_ANSWER, Figure, Label, QuestionAnswer, content_id
+from fdarx_core.storage import Location, RunDirectory, read_records
+from fdarx_core.storage.dataset_card import BenchmarkCounts, dataset_card
+from fdarx_core.storage.splits import Splits
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
 
@@ -291,3 +296,25 @@ def test_a_build_shows_its_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert page.index("The artifact audit failed") < page.index('class="tiles"') < page.index('<section id="audit"')
     assert all(message in page for message in audit["failed"])
     assert f'✗ {one["name"]}</b></td><td class="n">{shown}</td>' in page
+
+
+def test_a_large_build_is_audited_by_some_drugs(example_build: Path, tmp_path: Path) -> None:
+    """Drugs are audited with all their questions until there are enough, and the audit says how many they are."""
+    copytree(example_build, tmp_path / "run")
+    run = RunDirectory.open(str(tmp_path / "run"))
+    drug_of = {one.set_id: one.drug for part in run.parts("labels") for one in read_records(part, Label)}
+    asked_of = Counter(
+        drug_of[one.set_id] for part in run.parts("questions") for one in read_records(part, QuestionAnswer)
+    )
+    whole = audit_build(run, Splits())
+    assert {one["rows"] for one in whole["figures"] if one["metric"] == "recurring"} == {asked_of.total()}
+    assert whole["note"] == ""
+
+    some = audit_build(run, Splits(), most=asked_of.total() // 2)
+    [audited] = {one["rows"] for one in some["figures"] if one["metric"] == "recurring"}
+    first = sorted(asked_of, key=lambda drug: content_id("audit", drug))
+    sums = [sum(asked_of[drug] for drug in first[: at + 1]) for at in range(len(first))]
+    assert audited == next(total for total in sums if total >= asked_of.total() // 2) < asked_of.total()
+    assert f"the audit reads {audited:,} of {asked_of.total():,} questions" in some["note"]
+    assert f"on {sums.index(audited) + 1} of {len(asked_of)} drugs" in some["note"]
+    assert some["note"] in dataset_card(BenchmarkCounts(), [], {"audit": some})

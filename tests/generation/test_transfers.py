@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,6 +16,7 @@ from fdarx_core.generation.transfers import (
     chosen_transfers,
     expected_numbers,
     fitting_transfers,
+    near_drugs,
     offered_questions,
     portable_question,
 )
@@ -55,6 +58,16 @@ def transferred(*offered: PortableQuestion, asked: tuple[str, ...] = ()) -> list
 
 def survey(set_id: str, drug: str, *answered: int) -> TopicSurvey:
     return TopicSurvey(set_id, drug, set_id, list(answered), [])
+
+
+def drugs_of(surveys: Sequence[TopicSurvey]) -> dict[str, str]:
+    return {one.set_id: one.drug for one in surveys}
+
+
+def offered(
+    questions: Iterable[PortableQuestion], surveys: Sequence[TopicSurvey], per_label: int, seed: int
+) -> dict[str, list[PortableQuestion]]:
+    return offered_questions(questions, drugs_of(surveys), near_drugs(surveys), per_label, seed)
 
 
 def test_a_question_is_asked_of_a_label_without_a_word_of_it_in_the_same_words() -> None:
@@ -107,9 +120,14 @@ def test_questions_are_offered_to_labels_of_the_same_or_of_similar_drugs() -> No
         survey("alike", "B", *TELLING[:4]),
         survey("strange", "C", *TELLING[5:9]),
     ]
-    offered = offered_questions([portable()], surveys, 3, 0)
-    assert {set_id for set_id, found in offered.items() if found} == {"same drug", "alike"}
-    assert expected_numbers(surveys, 3) == {"set-1": 3, "same drug": 3, "alike": 3, "strange": 0}
+    given = offered([portable()], surveys, 3, 0)
+    assert {set_id for set_id, found in given.items() if found} == {"same drug", "alike"}
+    assert expected_numbers(drugs_of(surveys), near_drugs(surveys), 3) == {
+        "set-1": 3,
+        "same drug": 3,
+        "alike": 3,
+        "strange": 0,
+    }
 
 
 def test_what_is_offered_depends_on_questions_labels_and_seed_alone() -> None:
@@ -118,17 +136,17 @@ def test_what_is_offered_depends_on_questions_labels_and_seed_alone() -> None:
         replace(portable(replace(QUESTION, id=f"q{at}", set_id=f"label {at % 6}")), drug=f"drug {at % 6}")
         for at in range(40)
     ]
-    first = offered_questions(questions, surveys, 1, 0)
+    first = offered(questions, surveys, 1, 0)
     random.Random(0).shuffle(questions)
-    assert offered_questions(questions, surveys, 1, 0) == first
-    assert offered_questions(questions, surveys, 1, 1) != first
+    assert offered(questions, surveys, 1, 0) == first
+    assert offered(questions, surveys, 1, 1) != first
 
 
 def test_labels_take_turns_and_no_question_is_asked_more_often_than_allowed() -> None:
     fitting = [portable(replace(QUESTION, id=f"q{at}")) for at in range(5)]
     chosen = chosen_transfers({"a": fitting, "b": fitting, "c": []}, 2, 0)
     assert {set_id: len(found) for set_id, found in chosen.items()} == {"a": 2, "b": 2, "c": 0}
-    taken = [one.question.id for found in chosen.values() for one in found]
+    taken = [one.id for found in chosen.values() for one in found]
     assert all(taken.count(one) <= PER_QUESTION for one in taken)
     assert sum(map(len, chosen_transfers({"a": fitting, "b": fitting}, 5, 0).values())) == 5 * PER_QUESTION
 
@@ -136,7 +154,18 @@ def test_labels_take_turns_and_no_question_is_asked_more_often_than_allowed() ->
 def test_the_same_questions_of_a_drug_are_offered_in_whatever_order_they_are_read() -> None:
     surveys = [survey("set-1", "VELORINIB", *TELLING[:4]), survey("set-2", "VELORINIB", *TELLING[:4])]
     questions = [portable(replace(QUESTION, id=f"q{at}")) for at in range(450)]
-    first = offered_questions(questions, surveys, 20, 0)
+    first = offered(questions, surveys, 20, 0)
     assert len(first["set-2"]) == 200  # of one drug
-    assert offered_questions(iter(reversed(questions)), surveys, 20, 0) == first
-    assert {one.question.id for one in first["set-2"]} != {one.question.id for one in questions[:200]}
+    assert offered(iter(reversed(questions)), surveys, 20, 0) == first
+    assert {one.id for one in first["set-2"]} != {one.id for one in questions[:200]}
+
+
+def test_questions_that_are_offered_have_their_common_texts_once() -> None:
+    """What tasks return has texts of its own; the driver holds hundreds of thousands of questions."""
+    surveys = [survey("set-1", "VELORINIB", *TELLING[:4]), survey("set-2", "VELORINIB", *TELLING[:4])]
+    questions = [pickle.loads(pickle.dumps(portable(replace(QUESTION, id=f"q{at}")))) for at in range(3)]
+    assert len({id(one.product) for one in questions}) == 3
+    found = offered(questions, surveys, 5, 0)["set-2"]
+    assert sorted(one.id for one in found) == ["q0", "q1", "q2"]
+    for name in ("set_id", "drug", "product", "category", "difficulty", "task", "endpoint"):
+        assert len({id(getattr(one, name)) for one in found}) == 1, name
