@@ -195,8 +195,9 @@ class _Cells:
         most = max((len(pairs[pair]) for pair in some), default=1)
         clusters = max((one.clusters for one in self.layouts.values()), default=1)
         groups = list(batches(some, max(1, _PAIRS_BYTES // (8 * _PAIR_COLUMNS * most * clusters))))
-        for sums in self._paired(groups, pairs):
-            for pair, differences in _differences(sums, seed, resamples).items():
+        # by map, which does not hold the sums of a group while those of the next are added up
+        for made in map(partial(_differences, seed=seed, resamples=resamples), self._paired(groups, pairs)):
+            for pair, differences in made.items():
                 found += named_differences(pair, pairs[pair], differences)
         return with_holm(found, ["group"])
 
