@@ -236,7 +236,8 @@ class Heartbeat:
             return False
         for other in self._others(self._files()):
             if other.holds and other.token < self._claim.token:
-                self._epoch.end(f"another job ({other.owner}) has taken the run over at the same time")
+                if not self._epoch.has_ended():  # it may have, while this process was suspended in these lines
+                    self._epoch.end(f"another job ({other.owner}) has taken the run over at the same time")
                 return False
         return True
 
