@@ -260,7 +260,8 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
     ) as (progress, executor):
         build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
         expected = partial(_by_pilot, config.pilot, spec)
-        carried_out(build, progress, plan=config.plan, expected=expected, plan_note="" if config.pilot else _BOUND)
+        note = _BOUND if spec.roles.by_model and not config.pilot else ""
+        carried_out(build, progress, plan=config.plan, expected=expected, plan_note=note)
 
 
 def _by_pilot(pilot: str | None, spec: BuildSpec, planned: list[PlanRow]) -> list[PlanRow]:
