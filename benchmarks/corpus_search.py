@@ -163,7 +163,7 @@ def in_new_process(function: Callable[[], T]) -> T:
 
 
 @dataclass
-class SizeFigures:
+class CorpusFigures:
     """What a corpus of so many passages took."""
 
     passages: int
@@ -174,7 +174,7 @@ class SizeFigures:
     equal: bool
 
 
-def measure(labels: Sequence[ParsedLabel], copies: int, questions: Sequence[str]) -> SizeFigures:
+def measure(labels: Sequence[ParsedLabel], copies: int, questions: Sequence[str]) -> CorpusFigures:
     """Write and search a corpus of so many copies of the labels."""
     with TemporaryDirectory() as folder:
         parts, passages = write_passages(folder, labels, copies)
@@ -182,10 +182,10 @@ def measure(labels: Sequence[ParsedLabel], copies: int, questions: Sequence[str]
         size = sum(file.stat().st_size for file in Path(folder, "corpus").rglob("*.arrow"))
         _, mapped, ours = in_new_process(partial(search, open_mapped, folder, parts, questions))
         _, whole, theirs = in_new_process(partial(search, open_in_memory, folder, parts, questions))
-    return SizeFigures(passages, size, built, mapped, whole, ours == theirs)
+    return CorpusFigures(passages, size, built, mapped, whole, ours == theirs)
 
 
-def print_tables(figures: Sequence[SizeFigures], questions: int) -> None:
+def print_tables(figures: Sequence[CorpusFigures], questions: int) -> None:
     """Print the figures of each size, and what a million passages add to the memory."""
     print("\n| passages | build µs a passage | its own MiB | bytes a passage | q/s mapped | q/s in memory | same |")
     print("|--:|--:|--:|--:|--:|--:|---|")

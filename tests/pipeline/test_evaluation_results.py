@@ -119,6 +119,7 @@ def test_figures_of_parts_are_those_of_one_table(
     monkeypatch.setattr(evaluation_results, "_FILES_AT_ONCE", files_at_once)
     monkeypatch.setattr(evaluation_results, "_PAIRS_BYTES", pairs_bytes)
     cells = write_results(LateFirst(), run, progress(), RETRIEVERS, **OPTIONS)
+    assert not run.file("pair_sums").exists()
     edges = length_edges(*scores.values())
     expected = [one for table in scores.values() for one in figures(table, edges=edges, **OPTIONS)]
     expected += [one for table in rankings.values() for one in retrieval_figures(table, **OPTIONS)]
