@@ -258,7 +258,7 @@ def _worker_environment() -> dict[str, Any] | None:
 
 
 def _start(cpus: int | None, for_models: int) -> None:
-    import ray.data  # noqa: F401 (it sets the levels of its loggers)
+    import fdarx_core.pipeline.ray_data  # noqa: F401 (Ray Data sets the levels of its loggers)
 
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from fdarx_core.llm.response_usage import add_usage
 from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.arrow_files import open_parquet
 
 Digests = NDArray[np.uint64]
 Numbers = NDArray[np.uint32]
@@ -139,7 +140,7 @@ class KeyFile:
 
     @property
     def usage(self) -> pa.Table:
-        return pq.read_table(pa.BufferReader(self._usage))
+        return open_parquet(self._usage, self.place).read()
 
     def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
         if self._all is None and 4 * len(self._shards) > len(self._first):
@@ -223,7 +224,7 @@ class KeyFile:
             raise DamagedKeyFile(self.place, "its footer has another checksum than it says")
         ends = np.cumsum(lengths)
         shards, names = (
-            pq.read_table(pa.BufferReader(part)) for part in (footer[: ends[0]], footer[ends[0] : ends[1]])
+            open_parquet(part, self.place).read() for part in (footer[: ends[0]], footer[ends[0] : ends[1]])
         )
         return shards, names, footer[ends[1] :]
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from fdarx_core.llm.failures import TRANSIENT
 from fdarx_core.llm.response_index import (
@@ -31,6 +30,7 @@ from fdarx_core.llm.response_index import (
 from fdarx_core.llm.response_usage import USAGE_COLUMNS, add_usage, usage_of
 from fdarx_core.records import Response, arrow_schema, from_table
 from fdarx_core.storage import Location, write_records
+from fdarx_core.storage.arrow_files import open_parquet
 
 _LOG = logging.getLogger(__name__)
 _CACHED_SEGMENTS = 8
@@ -298,7 +298,7 @@ class ResponseStore:
             return None
         with (self.root / name).open_input() as stream:
             try:
-                file = pq.ParquetFile(stream)
+                file = open_parquet(stream, self.root / name)
                 for column in _NEEDED:
                     if file.schema_arrow.field(column).type != arrow_schema(Response).field(column).type:
                         raise TypeError(f"its column {column} is not of text or numbers as in a segment of responses")
@@ -324,7 +324,8 @@ class ResponseStore:
         """Return a segment from its bytes, None if it is in the cache."""
         if name not in self._cache:
             try:
-                table = pq.ParquetFile(pa.BufferReader(data or (self.root / name).read_bytes())).read()
+                file = self.root / name
+                table = open_parquet(data or file.read_bytes(), file).read()
                 self._remember(name, {row.key: row for row in from_table(table, Response)})
             except _UNREADABLE as error:
                 self._ignore(name, error)

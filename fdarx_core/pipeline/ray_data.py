@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import accumulate, groupby, pairwise
@@ -29,6 +30,10 @@ from fdarx_core.telemetry import flush
 
 PART = "part"
 _STATE = "state"
+
+with suppress(pa.ArrowKeyError):  # it is gone already where this module is loaded again
+    # Ray Data registers a type whose values Arrow unpickles; blocks of FDARx have none, so that it is not needed.
+    pa.unregister_extension_type("ray.data.arrow_pickled_object")
 
 
 def to_block(part: int, states: Sequence[Any], kind: type | None) -> pa.Table:

@@ -6,15 +6,14 @@ IPC format without compression, so that nothing has to be decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
 import pyarrow as pa
 
-from fdarx_core.storage.errors import StorageError
+from fdarx_core.storage.arrow_files import open_ipc, undamaged
 from fdarx_core.storage.location import Location
 
 Arrays: TypeAlias = Mapping[str, pa.Array]
@@ -41,26 +40,17 @@ def map_arrays(file: Path) -> Arrays:
 
 def map_table(file: Path) -> pa.Table:
     """Map a table, which has one chunk. Raises StorageError where the file is damaged."""
-    with _undamaged(file):
-        return pa.ipc.open_file(pa.memory_map(str(file))).read_all()
+    with undamaged(file):
+        table = open_ipc(pa.memory_map(str(file)), file).read_all()
+        table.validate()  # the sizes of buffers: Arrow would read beyond the end of those that are too short
+        return table
 
 
 def read_arrays(location: Location, names: Sequence[str]) -> Arrays:
     """Read some of the arrays of a file; from S3, only their bytes are fetched. Raises StorageError."""
-    with location.open_input() as stream, _undamaged(location):
-        schema = pa.ipc.open_file(stream).schema
-        options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
-        return _arrays(pa.ipc.open_file(stream, options=options).read_all())
+    with location.open_input() as stream, undamaged(location):
+        return _arrays(open_ipc(stream, location, names).read_all())
 
 
 def _arrays(table: pa.Table) -> Arrays:
     return {name: table[name].chunk(0).values for name in table.column_names}
-
-
-@contextmanager
-def _undamaged(file: Path | Location) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        message = " ".join(str(error).split())
-        raise StorageError(f"{file} is damaged ({message}); delete it and run the job again") from error

@@ -7,7 +7,6 @@ import hashlib
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fdarx_core.records import Reject, from_table, to_table
+from fdarx_core.storage.arrow_files import open_parquet, undamaged
 from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
 
@@ -34,8 +34,8 @@ def write_table(location: Location, table: pa.Table) -> None:
 
 def read_table(location: Location, columns: list[str] | None = None) -> pa.Table:
     """Read all columns, or the given ones in their order. Raises StorageError for a damaged file, a missing column."""
-    with location.open_input() as stream, _undamaged(location):
-        file = pq.ParquetFile(stream)
+    with location.open_input() as stream, undamaged(location):
+        file = open_parquet(stream, location)
         missing = sorted(set(columns or ()) - set(file.schema_arrow.names))
         if missing:
             raise StorageError(f"{location} has no column {', '.join(missing)}; was it written by another version?")
@@ -51,8 +51,8 @@ def read_tables(locations: Sequence[Location]) -> list[pa.Table]:
 
     def read(location: Location) -> pa.Table:
         data = location.read_bytes()
-        with _undamaged(location):
-            return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+        with undamaged(location):
+            return open_parquet(data, location).read(use_threads=False)
 
     if not any(location.is_remote for location in locations):
         return [read(location) for location in locations]
@@ -69,8 +69,8 @@ def write_records(location: Location, rows: Iterable[Any], record: type) -> int:
 
 def read_records(location: Location, record: type[R]) -> Iterator[R]:
     """Yield the records of a file; a few thousand rows are in memory at a time. Raises StorageError."""
-    with location.open_input() as stream, _undamaged(location):
-        for batch in pq.ParquetFile(stream).iter_batches(_BATCH):
+    with location.open_input() as stream, undamaged(location):
+        for batch in open_parquet(stream, location).iter_batches(_BATCH):
             yield from from_table(pa.Table.from_batches([batch]), record)
 
 
@@ -79,15 +79,6 @@ def read_where(location: Location, column: str, wanted: Collection[str], record:
     table = read_table(location)
     values = pa.array(sorted(wanted), pa.string())
     yield from from_table(table.filter(pc.is_in(table[column], value_set=values)), record)
-
-
-@contextmanager
-def _undamaged(location: Location) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        message = " ".join(str(error).split())
-        raise StorageError(f"{location} is damaged ({message}); delete it and run the job again") from error
 
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from fdarx_core.storage import Location, read_table
 from fdarx_core.tracking.tracker import check_library
 
 _INIT_S, _FINISH_S = 30.0, 300.0
@@ -59,7 +58,7 @@ class WandbTracker:
         """Log a table that can be shown; a file with more rows than that is logged as an artifact."""
         import wandb
 
-        table = pq.read_table(file)
+        table = read_table(Location(file))
         if table.num_rows > wandb.Table.MAX_ROWS:
             self.log_artifact(file)
         else:

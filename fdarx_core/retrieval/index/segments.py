@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 
 from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, WindowVectors
 from fdarx_core.retrieval.lexical import Integers
 from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.arrow_files import open_parquet
 
 FORMAT = 4
 """Raised when a reader of an older layout would misread a newer one."""
@@ -368,7 +368,7 @@ def _read_vectors(place: Location, segment: Segment, windows: Integers) -> Windo
 def _read_table(place: Location, info: FileInfo, rows: int) -> pa.Table:
     data = read_file(place, info)
     try:
-        table = pq.read_table(pa.BufferReader(data))
+        table = open_parquet(data, place / info.name).read()
     except (pa.ArrowException, OSError) as error:
         raise IndexDamaged(place / info.name, f"is not a Parquet file ({' '.join(str(error).split())})") from error
     if table.num_rows != rows:
