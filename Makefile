@@ -125,7 +125,6 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.sizing
 	$(RUN) benchmarks.calibration
 	$(RUN) benchmarks.finetuning
-	$(RUN) benchmarks.defect_injection --part test --writer-rate 0.3 --error-rates 0.05,0.1,0.2
 
 bench-gpu: $(VENV)/models  ## what local models do on a GPU, in shares of what the card can do; says what it skips, and why
 	$(RUN) benchmarks.gpu

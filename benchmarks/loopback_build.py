@@ -15,26 +15,27 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks import PRESCRIPTION_LABELS, run
+from benchmarks.drug_search import is_test
 from benchmarks.loopback_prompts import JUDGING, READING, TASKS, WRITING, ShownPrompt
 from benchmarks.loopback_readers import READERS
 from benchmarks.loopback_writer import write
-from benchmarks.spoilt_labels import Part, read_part
 from fdarx_core.evaluation.artifact_classifiers import REFUSAL_F1_BOUND
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.labels import Selection, find_sources
+from fdarx_core.labels import Identity, Selection, find_sources, identify_sources, select
 from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline.build import Build, BuildSpec
-from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.build_steps import Roles, parse
 from fdarx_core.pipeline.executor import Executor
+from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.pilot import expected_plan
-from fdarx_core.records import QuestionAnswer, Reject
+from fdarx_core.records import QuestionAnswer, Reject, content_id
 from fdarx_core.storage import RunDirectory, read_records
 from tests.llm.loopback_server import LoopbackServer
 
@@ -42,8 +43,23 @@ TOLERANCE = 0.1
 """By how much the requests that are sent may differ from the expected ones, as a share of these."""
 _PILOT_SEED = 1
 """Another seed than that of the build, so that the pilot has other labels."""
+Part = Literal["dev", "test", "all"]
 ROLES = {"writer": WRITING, "reader": READING[:1], "judge": (*JUDGING, *READING[1:])}
 """The models, each with the tasks that it is asked."""
+
+
+def read_part(paths: Sequence[str], part: Part, most: int | None, seed: int) -> list[Identity]:
+    """Return the labels whose moieties are all in a part, in an order by a hash; `all` has every label."""
+    _, found, _ = identify_sources(find_sources(list(paths)).sources)
+    chosen, _ = select(found, Selection())
+    within: list[Identity] = []
+    for identity in sorted(chosen, key=lambda one: content_id(str(seed), one.set_id)):
+        state = LabelState(identity)
+        parse(state)
+        moieties = [one for product in state.label.products for one in product.moieties] if state.label else []
+        if moieties and (part == "all" or all(is_test(one) == (part == "test") for one in moieties)):
+            within.append(identity)
+    return within[:most]
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.pipeline.build import Build, BuildSpec
-from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.build_steps import NONE, Roles
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
 from fdarx_core.pipeline.factuality import FactualityEvaluation, read_rows
@@ -49,8 +49,8 @@ def build(
     sample: int | None = None,
     seed: int = 0,
     generator: Model | str = Baseline.name,
-    reader: Model | str = Baseline.name,
-    judge: Model | str = Baseline.name,
+    reader: Model | str | None = None,
+    judge: Model | str | None = None,
     passages: int = 16,
     pairs_per_passage: int = 3,
     section_pairs: int = 12,
@@ -66,9 +66,11 @@ def build(
         out: The run directory to write.
         sample: The number of labels to take at random, all without it.
         seed: Fixes the sample and every choice.
-        generator: The model that writes questions, "baseline" for the built-in rules.
-        reader: The model that answers each question again in the round trip, "baseline" for the built-in rules.
-        judge: The model that judges questions and compares answers, "baseline" for the built-in rules.
+        generator: The model that writes questions, "baseline" for template questions.
+        reader: The model that answers each question again in the round trip, "none" to leave this out; None for the
+            generator, where that is a model.
+        judge: The model that judges questions and compares answers, "none" to leave this out; None for the generator,
+            where that is a model.
         passages: Passages per label for factual questions.
         pairs_per_passage: Question-answer pairs to request for each passage.
         section_pairs: Pairs of sections per label for multi-hop questions.
@@ -85,13 +87,19 @@ def build(
         EmptySelection: No label was left to build from.
         RunConflict: `out` holds a run with other options or labels.
     """
-    models = _models([generator, reader, judge])
-    roles = Roles(models, _name(generator), _name(reader), (_name(judge),))
+    models = _models([one for one in (generator, reader, judge) if one is not None and one != NONE])
+    judges = [] if judge is None else [_name(judge)]
+    roles = Roles.named(models, _name(generator), None if reader is None else _name(reader), judges)
     amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, twins, topic_labels, seed, transfers)
     selection = Selection(sample=sample, seed=seed)
     spec = BuildSpec(find_sources(_listed(labels)), selection, amounts, roles, dev_drugs=dev_drugs)
-    config = {"labels": sorted(_listed(labels)), "sample": sample, "seed": seed, "judge": _name(judge)}
-    config |= {"generator": _name(generator), "reader": _name(reader), "passages": passages}
+    config = {
+        "labels": sorted(_listed(labels)),
+        "sample": sample,
+        "seed": seed,
+        "judge": ", ".join(roles.judges) or NONE,
+    }
+    config |= {"generator": roles.generator, "reader": roles.reader or NONE, "passages": passages}
     config |= {"pairs_per_passage": pairs_per_passage, "section_pairs": section_pairs}
     config |= {"twins": twins, "topic_labels": topic_labels, **_packages()}
     config |= {} if dev_drugs is None else {"dev_drugs": dev_drugs}

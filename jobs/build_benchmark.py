@@ -12,7 +12,15 @@ from pydantic import Field, field_validator
 
 from jobs import exit_code
 from jobs.cli import run_as
-from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, model_identity, usable_criteria
+from jobs.judging import (
+    judges_of,
+    judging_identity,
+    keep_criteria,
+    load_roles,
+    model_identity,
+    self_judging_note,
+    usable_criteria,
+)
 from jobs.options import BASELINE, HOW, PRESENTATION, AskingConfig, BatchConfig, Names, TrackingConfig
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -25,12 +33,14 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.pipeline.build_steps import Roles
     from fdarx_core.storage import RunDirectory
 
+NO_QUESTIONS = 1
+"""The exit code of a build that made no question."""
 _ROLES = ("generator", "reader", "judge")
 _BOUND = (
     "An upper bound: models write fewer questions than they are asked for, and filters drop some. For what to expect, "
     "build some labels (--sample 30 --out PILOT), and give --pilot PILOT."
 )
-_NOT_RESULTS = HOW | {"criteria", "votes", "pilot", *_ROLES}
+_NOT_RESULTS = HOW | {"criteria", "votes", "strict", "drop_known", "pilot", *_ROLES}
 
 
 class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
@@ -73,23 +83,31 @@ class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
     models: str | None = None
     """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""
     generator: str = "baseline"
-    """model that writes the questions: a name of --models, or baseline (built-in rules)"""
-    reader: str = "baseline"
+    """model that writes the questions: a name of --models, or baseline (template questions from the structure of the
+    labels, which need no model)"""
+    reader: str | None = None
     """model that answers each question again, without knowing its answer: from its passages, from the whole label and
-    from nothing; a question is dropped where the answers differ; name another model than the generator"""
-    judge: Names = Field([BASELINE], min_length=1)
+    from nothing; a question is dropped where the answers differ; none leaves this out (the generator, if it is a
+    model; another model finds more faults)"""
+    judge: Names = Field([])
     """models that judge relevance, support and quality, with up to three requests per question and vote; a stronger
-    model drops more weak questions; of several models the majority decides"""
+    model drops more weak questions; of several models the majority decides; none leaves this out, and the questions are
+    published as not judged (the generator, if it is a model; another model is less partial)"""
     votes: int = Field(1, ge=1)
     """how often each judge votes on a question, with the temperature of its sampling; a tie drops the question; the
     number of judges times votes must be odd"""
-
+    strict: bool = False
+    """drop the questions on which a judge or the reader gave no usable reply; without it they stay, and their column
+    `unscored` has the stages without a verdict"""
+    drop_known: bool = False
+    """drop the questions that the reader answers without the label; without it they stay, marked in their column
+    `known_without_label`"""
     pilot: str | None = None
     """with --plan: a finished build of some labels with the same models; the plan then says what is expected by what
     that build sent, and not the most that may be sent"""
     criteria: str | None = None
     """YAML file with criteria for the writer and the judges, as `fdarx review criteria` writes it; with --reuse,
-    requests that it does not change are not sent again; the built-in rules use no criteria (prompts/criteria.yaml)"""
+    requests that it does not change are not sent again (prompts/criteria.yaml)"""
 
     @field_validator("criteria")
     @classmethod
@@ -129,7 +147,13 @@ class BuildConfig(TrackingConfig, BatchConfig, AskingConfig):
         from fdarx_core.llm import ModelsError
 
         roles = load_roles(
-            self.models, generator=self.generator, reader=self.reader, judge=self.judge, votes=self.votes
+            self.models,
+            generator=self.generator,
+            reader=self.reader,
+            judge=self.judge,
+            votes=self.votes,
+            strict=self.strict,
+            drop_known=self.drop_known,
         )
         self.check_prices(roles.used)
         self.check_batch()
@@ -198,7 +222,10 @@ _PHASES = {
 
 
 def build(*, config: Annotated[BuildConfig, Parameter(name="*")]) -> int:
-    """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 stopped while asking, 130 interrupted."""
+    """Run the job; returns its exit code.
+
+    0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking, 130 interrupted.
+    """
     from fdarx_core.pipeline.build import EmptySelection
 
     return exit_code(lambda: _run(config), EmptySelection)
@@ -213,13 +240,16 @@ def _run(config: BuildConfig) -> int:
     from jobs.session import check_servers, is_done, run_folder, run_result, versions, warn_of_batches
     from jobs.track import tracked
 
+    roles = config.load_roles()
+    if (note := self_judging_note(roles)) and not config.quiet:
+        print(f"note: {note}", file=sys.stderr)
     with busy("looking for labels", quiet=config.quiet):
         inputs = find_sources(config.labels)
     spec = BuildSpec(
         inputs,
         config.selection(),
         config.amounts(),
-        config.load_roles(),
+        roles,
         config.max_requests,
         config.max_cost,
         config.judges(),
@@ -240,8 +270,9 @@ def _run(config: BuildConfig) -> int:
         config.keep_criteria(run)
         warn_of_batches(run, batch=config.batch)
         _make(config, spec, run, reuse)
-    print_json(run_result(run)) if config.as_json else _tell(run.info(), run)
-    return tracked(run, config.track, 0)
+    info = run.info()
+    print_json(run_result(run)) if config.as_json else _tell(info, run)
+    return tracked(run, config.track, 0 if sum(info["questions"].values()) else NO_QUESTIONS)
 
 
 def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequence[RunDirectory]) -> None:
@@ -276,12 +307,15 @@ def _by_pilot(pilot: str | None, spec: BuildSpec, planned: list[PlanRow]) -> lis
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:
+    from fdarx_core.storage.dataset_card import who_judged
+
     kinds = info["questions"]
     audit = info.get("audit", {})
     if audit.get("failed"):
         print("\nTHE ARTIFACT AUDIT FAILED. The questions alone give away more than the bounds allow:")
         print("\n".join(f"  {message}" for message in audit["failed"]))
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
+    print(f"  {who_judged(info['config'])}")
     _tell_splits(info)
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
@@ -295,11 +329,17 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
             print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests{batched}, {tokens}{cost}")
     _tell_audit(audit)
     if not sum(kinds.values()):
-        print("no question passed; report.html and rejects/ say where they were lost and why", file=sys.stderr)
+        print(f"error: no question passed: {_main_reasons(info)}", file=sys.stderr)
     if missing := info["input"]["set_ids_not_found"]:
         print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
     for name, file in (("benchmark", "benchmark"), ("report", "report.html"), ("questions", "questions.html")):
         print(f"{name:<9}  {run.file(file)}")
+
+
+def _main_reasons(info: dict[str, Any]) -> str:
+    """Return the two most frequent reasons for which rows were rejected, and where all of them stand."""
+    most = [f"{one['rows']:,} rows for {one['stage']}/{one['reason']}" for one in info["reject_reasons"][:2]]
+    return f"{'; '.join(most) or 'no row was rejected'}. report.html and rejects/ have all rejected rows"
 
 
 def _tell_splits(info: dict[str, Any]) -> None:

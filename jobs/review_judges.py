@@ -18,7 +18,7 @@ from fdarx_core.review.judge_scores import StageScore, count_lines, score_tables
 from fdarx_core.review.judged_candidates import read_judged, set_digest
 from fdarx_core.storage import RunDirectory
 from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, usable_criteria
-from jobs.options import BASELINE, AskingConfig, Names
+from jobs.options import AskingConfig, Names
 from jobs.output import print_json
 from jobs.session import carried_out, is_done, run_folder, session, versions
 
@@ -37,12 +37,12 @@ class ReviewJudgesConfig(AskingConfig):
     are kept there"""
     models: str | None = None
     """YAML file that lists models on servers, see docs/models.md"""
-    judge: Names = Field([BASELINE], min_length=1)
-    """judges to try: names of --models, or baseline (built-in rules); of several the majority decides"""
+    judge: Names = Field([])
+    """models of --models to try as judges; of several the majority decides (none: only the rules are measured)"""
     votes: int = Field(1, ge=1)
     """how often each judge votes on a candidate; the number of judges times votes must be odd"""
-    reader: str = BASELINE
-    """model that answers each candidate again: a name of --models, or baseline (built-in rules)"""
+    reader: str | None = None
+    """model of --models that answers each candidate again (none: there is no round trip)"""
     criteria: str | None = None
     """YAML file with criteria for the judges, as `fdarx review criteria` writes it (prompts/criteria.yaml)"""
 
@@ -62,7 +62,7 @@ class ReviewJudgesConfig(AskingConfig):
 
 
 def judges(*, config: Annotated[ReviewJudgesConfig | None, Parameter(name="*")] = None) -> int:
-    """Measure rules, judges and round trip of a build on candidate questions that were marked by reading."""
+    """Measure the rules, judges and round trip of a build on candidate questions that were marked by reading."""
     config = config or ReviewJudgesConfig()
     spec = TrialSpec(config.part, config.load_roles(), judges_of(config.criteria), config.max_requests, config.max_cost)
     identity = {"part": config.part, "set": set_digest(), **judging_identity(spec.roles, config.criteria)}

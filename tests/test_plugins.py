@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.loopback_prompts import ShownPrompt
+from benchmarks.loopback_readers import READERS
 from fdarx_core.filters import rules
 from fdarx_core.records import Reject
 from fdarx_core.storage import RunDirectory, read_records
@@ -20,6 +22,7 @@ from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.evaluating import models_file, respond
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
+from tests.review.criteria_model import models_file as review_models_file
 
 PROJECT, PROMPT, MODULE = (
     re.findall(rf"```{language}\n(.*?)```", (REPOSITORY / "docs" / "extending.md").read_text(), re.DOTALL)[0]
@@ -57,10 +60,21 @@ def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return value
 
 
+def judged(body: Mapping[str, Any]) -> str:
+    """Judge as the readers of the benchmarks do; a prompt that they do not know is that of the package's judge."""
+    try:
+        prompt = ShownPrompt.read(body)
+    except KeyError:
+        return '{"short": true}'
+    return READERS[prompt.task](prompt).model_dump_json()
+
+
 @pytest.fixture(scope="module")
-def build(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    out = tmp_path_factory.mktemp("run") / "build"
-    return result(job(installed, "build", "--labels", *LABELS, "--out", out, "--twins", 3, "--json", "-q"))
+def build(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
+    folder = tmp_path_factory.mktemp("run")
+    with LoopbackServer(answer=judged) as server:
+        judge = ("--models", review_models_file(folder, server.openai_url), "--judge", "m", "--json", "-q")
+        yield result(job(installed, "build", "--labels", *LABELS, "--out", folder / "build", "--twins", 3, *judge))
 
 
 def test_a_build_uses_the_filter_and_the_judge_and_names_the_package(build: Mapping[str, Any]) -> None:

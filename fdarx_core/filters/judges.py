@@ -29,7 +29,6 @@ def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[P
         "question": question.question,
         "sections": [path for path, _ in gold],
         "section_codes": [code for _, code in gold],
-        "category": question.category,
     }
 
 

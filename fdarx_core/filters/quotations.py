@@ -72,11 +72,5 @@ def calculation_error(sentence: str) -> str | None:
     return "" if abs(result - due) <= 0.05 * abs(due) else f"{due:g}, not {result:g}"
 
 
-def calculated_numbers(sentence: str) -> tuple[str, ...]:
-    """Return the two numbers that a calculation starts from, without thousands separators; none for other sentences."""
-    found = _CALCULATION.match(sentence.rstrip("."))
-    return () if found is None else tuple(number.replace(",", "") for number in found.group("first", "second"))
-
-
 def _value(number: str) -> float:
     return float(number.replace(",", ""))

@@ -1,8 +1,9 @@
-"""The round trip: every question is answered by somebody who did not write it, and the answers are compared.
+"""The round trip: a model that does not know the gold answers answers every question, and the answers are compared.
 
 A question is answered from its gold passages, from the whole label, from nothing, and a multi-hop question from each of
 its passages alone; a refusal question from the whole label. A question is kept where the answer from the gold passages
-is the writer's, the whole label says nothing else, its wording does not give it away, and no single passage is enough.
+is the writer's, the whole label says nothing else, and no single passage is enough. A question that the model answers
+from nothing is marked as known without the label.
 """
 
 from __future__ import annotations
@@ -12,13 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from fdarx_core.filters.quotations import is_quoted
-from fdarx_core.generation.label_reader import cached_reader, substance_count, text_beside_passages
-from fdarx_core.generation.question_reader import UndecidedQuestion, answer_question
-from fdarx_core.generation.terminology import fold
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.llm import Reply, Task, Undecided, Unparsable
+from fdarx_core.llm import Reply, Task, Unparsable
 from fdarx_core.records import Label, Passage, QuestionAnswer, Response
-from fdarx_core.verify import TextPair, verify
 
 STAGE = "round_trip"
 Relation = Literal["same", "adds", "lacks", "contradicts", "other"]
@@ -53,58 +50,8 @@ class CompareReply(Reply):
     comparisons: list[Comparison]
 
 
-def answer_by_rules(slots: Mapping[str, Any]) -> RoundTripReply:
-    """Return the baseline's answer, by exact reading. Raises Undecided as `answer_question`."""
-    if not slots["passages"]:
-        return RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
-    keys = tuple(
-        (one["number"], code, one["section"], title, one["text"], header)
-        for one, (code, title, header) in zip(slots["passages"], slots["codes"], strict=True)
-    )
-    reader = cached_reader(tuple(slots["names"]), slots["substances"], slots["about"], keys)
-    try:
-        answer = answer_question(reader, slots["question"], whole=bool(slots["about"]))
-    except UndecidedQuestion as error:
-        raise Undecided(str(error)) from None
-    if answer is None:
-        return RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
-    quotes = [one.text for one in answer.statements]
-    return RoundTripReply(quotes=quotes, passages=answer.passages, answerable=True, answer=answer.text)
-
-
-def compare_by_rules(slots: Mapping[str, Any]) -> CompareReply:
-    """Return the baseline's comparison: which text contains which, else exact matching. Raises Undecided."""
-    gold = str(slots["gold"])
-    return CompareReply(
-        comparisons=[
-            Comparison(name=one["name"], difference="", relation=_relation(gold, one["text"], slots["question"]))
-            for one in slots["answers"]
-        ]
-    )
-
-
-def _relation(gold: str, other: str, question: str) -> Relation:
-    one, two = fold(gold), fold(other)
-    if one == two:
-        return "same"
-    if one in two:
-        return "adds"
-    if two in one:
-        return "lacks"
-    forward, back = verify([TextPair(other, gold, ""), TextPair(gold, other, "")])
-    if "contradicted" in (forward.verdict, back.verdict):
-        return "contradicts"
-    if forward.verdict == back.verdict == "supported":
-        return "same"
-    if forward.verdict == "supported":
-        return "adds"
-    if back.verdict == "supported":
-        return "lacks"
-    raise Undecided(f"exact matching cannot compare the answers to: {question}")
-
-
-ROUND_TRIP_ANSWER = Task.load("round_trip_answer", RoundTripReply, answer_by_rules)
-COMPARE_ANSWERS = Task.load("compare_answers", CompareReply, compare_by_rules)
+ROUND_TRIP_ANSWER = Task.load("round_trip_answer", RoundTripReply)
+COMPARE_ANSWERS = Task.load("compare_answers", CompareReply)
 ROUND_TRIP_TASKS: dict[str, Task[Any]] = {task.name: task for task in (ROUND_TRIP_ANSWER, COMPARE_ANSWERS)}
 
 
@@ -126,10 +73,6 @@ def answer_slots(
         "drug": product_name(label),
         "question": question.question,
         "passages": [{"number": one.doc_chunk_index, "section": one.section_path, "text": one.text} for one in shown],
-        "names": label.aliases,
-        "substances": substance_count(label),
-        "about": text_beside_passages(label) if setting == "label" else "",
-        "codes": [[one.core_code, one.section_title, one.table_header] for one in shown],
     }
 
 
@@ -141,11 +84,21 @@ def compare_slots(question: QuestionAnswer, replies: Mapping[Setting, RoundTripR
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What follows from the round trip of a question: the reason to drop it, "" to keep it, and passages to add."""
+    """What follows from the round trip of a question.
 
-    drop: str
+    Attributes:
+        outcome: kept, dropped, or unscored where an answer or the comparison is unusable.
+        reason: why it is dropped or unscored, a fixed name to count by; "" for a question that is kept.
+        detail: an explanation for people.
+        more_passages: the numbers of passages that hold the answer too.
+        known: whether the reader gave the writer's answer without any passage.
+    """
+
+    outcome: Literal["kept", "dropped", "unscored"]
+    reason: str = ""
     detail: str = ""
     more_passages: tuple[int, ...] = ()
+    known: bool = False
 
 
 _DROPS: dict[tuple[Setting, Relation], str] = {
@@ -156,8 +109,6 @@ _DROPS: dict[tuple[Setting, Relation], str] = {
     ("label", "adds"): "incomplete_gold",
     ("label", "contradicts"): "contradicted",
     ("label", "other"): "answer_elsewhere",
-    ("closed_book", "same"): "answer_in_wording",
-    ("closed_book", "adds"): "answer_in_wording",
     ("first", "same"): "one_hop_enough",
     ("first", "adds"): "one_hop_enough",
     ("second", "same"): "one_hop_enough",
@@ -183,34 +134,40 @@ def outcome(
 ) -> Outcome:
     """Return what follows from the answers to a question, and from the comparison with the writer's answer.
 
-    Passages of the label from which the same answer was given become gold passages of a factual question. A reply that
-    cannot be read is no verdict: the question is unscored.
+    Passages of the label from which the same answer was given become gold passages of a factual question. An unusable
+    reply is no verdict: the question is unscored, unless another reply drops it.
     """
-    given: dict[Setting, RoundTripReply] = {}
-    for setting, reply in replies.items():
-        if isinstance(reply, Unparsable):
-            return Outcome(f"unscored_{reply.reason}", f"{setting}: {reply.detail}")
-        given[setting] = reply
-    whole = given["label"]
+    given = {setting: reply for setting, reply in replies.items() if isinstance(reply, RoundTripReply)}
+    faults = [(f"{name}: {one.detail}", one.reason) for name, one in replies.items() if isinstance(one, Unparsable)]
+    unusable = faults[0] if faults else None
+    whole = given.get("label")
     if question.type == "refusal":
-        return Outcome("answer_in_label", whole.answer) if whole.answerable else Outcome("")
-    for setting, shown in (("passages", given["passages"]), ("label", whole)):
-        if not shown.answerable:
-            return Outcome("unanswerable", f"{setting}: no answer was found")
-    if compared is None:
-        return Outcome("unscored_wrong_shape", "the answers were not compared")
+        if whole is not None and whole.answerable:
+            return Outcome("dropped", "answer_in_label", whole.answer)
+        return Outcome("kept") if unusable is None else Outcome("unscored", unusable[1], unusable[0])
+    for setting in ("passages", "label"):
+        if setting in given and not given[setting].answerable:
+            return Outcome("dropped", "unanswerable", f"{setting}: no answer was found")
+    relations: dict[str, Comparison] = {}
     try:
-        relations = {one.name: one for one in COMPARE_ANSWERS.parse(compared).comparisons}
+        if compared is not None:
+            relations = {one.name: one for one in COMPARE_ANSWERS.parse(compared).comparisons}
     except Unparsable as error:
-        return Outcome(f"unscored_{error.reason}", error.detail)
+        unusable = unusable or (error.detail, error.reason)
+    known = False
     for setting, reply in given.items():
         if reply.answerable:
             one = relations.get(setting)
             if one is None:
-                return Outcome("unscored_wrong_shape", f"the answer from {setting} was not compared")
-            if drop := _DROPS.get((setting, one.relation)):
-                return Outcome(drop, f"{setting}: {one.difference or reply.answer}")
-    return Outcome("", "", tuple(whole.passages) if question.type == "factual" else ())
+                unusable = unusable or (f"the answer from {setting} was not compared", "wrong_shape")
+            elif drop := _DROPS.get((setting, one.relation)):
+                return Outcome("dropped", drop, f"{setting}: {one.difference or reply.answer}")
+            elif setting == "closed_book":
+                known = one.relation in ("same", "adds")
+    if unusable is not None:
+        return Outcome("unscored", unusable[1], unusable[0], known=known)
+    more = tuple(whole.passages) if whole is not None and question.type == "factual" else ()
+    return Outcome("kept", more_passages=more, known=known)
 
 
 def with_passages(question: QuestionAnswer, more: Sequence[int], passages: Sequence[Passage]) -> QuestionAnswer:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 
+from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.stems import stem
 from fdarx_core.baseline.tokens import (
     contains_entity,
@@ -17,7 +18,7 @@ from fdarx_core.baseline.tokens import (
     vocabulary,
     word_overlap,
 )
-from fdarx_core.filters.quotations import is_quoted
+from fdarx_core.filters.quotations import calculation_error, is_quoted
 from fdarx_core.plugins import PluginError, load_plugins
 from fdarx_core.records import QuestionAnswer
 
@@ -235,6 +236,12 @@ def evidence_not_quoted(question: QuestionAnswer, evidence: LabelEvidence) -> st
     return None
 
 
+def wrong_calculation(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
+    """Return a message for the first sentence of the answer that is a calculation with a wrong result."""
+    sentences = split_sentences(question.answer)
+    return next((f"{one!r}: {error}" for one in sentences if (error := calculation_error(one))), None)
+
+
 RULES: dict[str, Rule] = {
     "missing_field": missing_field,
     "malformed": lambda question, _: malformed_question(question.question) or malformed_answer(question.answer),
@@ -244,6 +251,7 @@ RULES: dict[str, Rule] = {
     "artificial_conjunction": joined_questions,
     "low_overlap": low_overlap,
     "evidence_not_quoted": evidence_not_quoted,
+    "wrong_calculation": wrong_calculation,
     "entity_not_named": entity_not_named,
     "entity_present": entity_present,
 }

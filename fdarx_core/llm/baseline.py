@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from fdarx_core.llm.response_store import ResponseStore
-from fdarx_core.llm.task import UNDECIDED, Task, Undecided
+from fdarx_core.llm.task import UNDECIDED, Task, Undecided, no_rules
 from fdarx_core.records import Request, Response
 
 _WORDS = re.compile(r"\s*\S+|\s+$")
@@ -18,13 +18,14 @@ class Baseline:
     """Answers each task by its rules: no weights, no network, no tokens; equal requests get equal text.
 
     `rules` identifies the state of the rules (`source_digest` of the packages that hold them). The baseline is a lower
-    bound for comparisons. It is named `baseline` and is not a language model.
+    bound for comparisons. It is named `baseline` and is not a language model. `tasks` names the tasks that have rules.
     """
 
     name = "baseline"
 
     def __init__(self, tasks: Mapping[str, Task[Any]], rules: str) -> None:
         self._tasks = dict(tasks)
+        self.tasks = frozenset(name for name, task in tasks.items() if task.baseline is not no_rules)
         self.sampling: Mapping[str, Any] = {"rules": rules}
 
     def answer(self, requests: Sequence[Request]) -> list[Response]:

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, cast
+from typing import Any, Generic, NoReturn, cast
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -60,6 +60,11 @@ UNDECIDED = "undecided"
 """The reason of the response of a baseline that cannot decide. The response is stored."""
 
 
+def no_rules(slots: Mapping[str, Any]) -> NoReturn:
+    """Stand for the rules of a task that only a model can answer. Raises ValueError."""
+    raise ValueError("only a language model can answer this task; name one")
+
+
 @dataclass(frozen=True)
 class Task(Generic[ReplyT]):
     """A request to a model: its prompt, the schema of its reply, and the baseline's rules.
@@ -67,15 +72,18 @@ class Task(Generic[ReplyT]):
     Args:
         prompt: the messages, as templates over slots.
         reply: the class of the reply, whose JSON schema goes into the request; `str` for a reply in plain text.
-        baseline: answers the task from the slots alone, deterministically; it raises Undecided where it cannot.
+        baseline: answers the task from the slots alone, deterministically; it raises Undecided where it cannot. Only
+            models answer a task that has `no_rules` here.
     """
 
     prompt: Prompt
     reply: type[ReplyT]
-    baseline: Callable[[Mapping[str, Any]], ReplyT]
+    baseline: Callable[[Mapping[str, Any]], ReplyT] = no_rules
 
     @classmethod
-    def load(cls, name: str, reply: type[ReplyT], baseline: Callable[[Mapping[str, Any]], ReplyT]) -> Task[ReplyT]:
+    def load(
+        cls, name: str, reply: type[ReplyT], baseline: Callable[[Mapping[str, Any]], ReplyT] = no_rules
+    ) -> Task[ReplyT]:
         """Return the task of `prompts/NAME.yaml`, or of the file at a path that ends in .yaml.
 
         Raises PromptError where the prompt and the reply's class do not fit.

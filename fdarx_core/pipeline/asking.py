@@ -26,6 +26,7 @@ from fdarx_core.llm import (
     ModelsError,
     ResponseStore,
 )
+from fdarx_core.llm.baseline import response_to
 from fdarx_core.llm.batch_endpoint import BatchedRequests
 from fdarx_core.llm.batch_formats import BATCH_FORMATS
 from fdarx_core.llm.leased_limits import LimitLeases
@@ -34,6 +35,9 @@ from fdarx_core.pipeline.steps import Part, ResourceStep, Stage, Step, StepConte
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
 from fdarx_core.telemetry import span
+
+_USUAL_REPLY = "word " * 60
+"""Stands in a plan for the reply to a task whose prompt shows no example."""
 
 
 @dataclass(slots=True)
@@ -63,7 +67,10 @@ Counted: TypeAlias = Sequence[tuple[str, int]]
 
 @dataclass(slots=True)
 class Tally:
-    """Answers as the rules would, and notes what a model in their place would read and write."""
+    """Answers as the rules would, and notes what a model in their place would read and write.
+
+    A request of a task without rules gets the longest reply among the examples of its prompt.
+    """
 
     rules: Baseline
     models: Mapping[str, ModelConfig]
@@ -71,7 +78,10 @@ class Tally:
     before: dict[str, Counted] = field(default_factory=dict)
 
     def __call__(self, requests: Sequence[Request]) -> list[Response]:
-        responses = self.rules.answer(requests)
+        responses = [
+            self.rules.answer([one])[0] if one.task in self.rules.tasks else response_to(one, _usual_reply(one))
+            for one in requests
+        ]
         self.planned += [self._count(*pair) for pair in zip(requests, responses, strict=True)]
         return responses
 
@@ -88,6 +98,12 @@ class Tally:
             )
             row.completion_tokens = counter(response.text)
         return row
+
+
+def _usual_reply(request: Request) -> str:
+    """Return a reply of about the usual length: the longest of the prompt's examples, else some words."""
+    examples = (one["content"] for one in request.messages if one["role"] == "assistant")
+    return max(examples, key=len, default=_USUAL_REPLY)
 
 
 def _row(request: Request) -> PlanRow:

@@ -29,20 +29,20 @@ from fdarx_core.pipeline.build_steps import (
     Roles,
     baseline,
     build_steps,
-    stage_names,
     survey_labels,
     transfer_steps,
 )
 from fdarx_core.pipeline.executor import PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.label_state import ROWS, LabelState, TopicPlan, add_counts, check_accounts
+from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
 from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, Reject, StageCount
 from fdarx_core.report import build_report, questions_page
-from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
 from fdarx_core.storage.splits import choose_splits
@@ -82,8 +82,8 @@ class BuildSpec:
 
     @property
     def transfers(self) -> int:
-        """The most questions that a label is asked of those that a model wrote on others; 0 without a model."""
-        return self.amounts.transfers if self.roles.by_model else 0
+        """The most questions that a label is asked of those that a model wrote on others; 0 where nobody judges."""
+        return self.amounts.transfers if self.roles.by_model and self.roles.judges else 0
 
     @property
     def clients(self) -> ClientPool:
@@ -210,7 +210,7 @@ class Build(PipelineJob):
             self._count(result.account)
             self.counts = add_counts([*self.counts, *result.account])
         labels = next((count.rows_in for count in self.counts if count.stage == "passages"), 0)
-        questions = next((count.rows_out for count in self.counts if count.stage == stage_names()[-1]), None)
+        questions = next((count.rows_out for count in self.counts if count.stage == LAST_STAGE), None)
         rejects = sum(count.rejected for count in self.counts)
         note = "" if questions is None else f"{questions:,} questions, {rejects:,} rejects"
         if self.transferring:
@@ -288,6 +288,7 @@ class Build(PipelineJob):
             "stages": [asdict(count) for count in counts],
             "timings": self.timings,
             "asked": self.request_counts(),
+            "reject_reasons": reject_reasons(self.run),
         }
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
@@ -310,6 +311,27 @@ class Build(PipelineJob):
         for part in self.run.parts("verdicts"):
             splits.update(split_votes(one for one in read_records(part, JudgeVerdict) if one.stage != ROUND_TRIP))
         return splits
+
+
+_REASONS = 10
+"""The reasons for rejects that run.json has."""
+
+
+def reject_reasons(run: RunDirectory) -> list[dict[str, Any]]:
+    """Return the most frequent reasons for which questions and labels were rejected after their selection, and of each
+    the number of rows; of equal ones in alphabetical order."""
+    counted: Counter[tuple[str, str]] = Counter()
+    for part in run.parts("rejects"):
+        rows = read_table(part, ["stage", "reason"]).group_by(["stage", "reason"]).aggregate([([], "count_all")])
+        for row in rows.to_pylist():
+            if row["stage"] not in _SELECTING:
+                counted[row["stage"], row["reason"]] += row["count_all"]
+    found = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:_REASONS]
+    return [{"stage": stage, "reason": reason, "rows": rows} for (stage, reason), rows in found]
+
+
+_SELECTING = ("read", "identify", "select")
+"""The stages that choose labels, of which most files of a bulk release are rejected on purpose."""
 
 
 def _states(part: Part) -> list[LabelState]:

@@ -8,10 +8,7 @@ from functools import partial
 from typing import Any
 
 from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
-from fdarx_core.filters.judges import Judge, judge_tasks, judges
-from fdarx_core.filters.round_trip import ROUND_TRIP_TASKS
-from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
-from fdarx_core.filters.tasks import JUDGE_RULES_VERSION
+from fdarx_core.filters.judges import Judge, judges
 from fdarx_core.filters.votes import majority
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, expected_items, label_text, make_contexts
@@ -29,44 +26,73 @@ from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Request
 from fdarx_core.storage.errors import InputError
 
 
-def stage_names() -> tuple[str, ...]:
-    """Return the names under which the rows of a label are accounted for, in order."""
-    judged = (judge.stage for judge in judges())
-    return ("passages", "contexts", "generate", "rules", "duplicates", *judged, ROUND_TRIP, "twins")
-
-
 def baseline() -> Baseline:
-    """Return the built-in rules for all tasks of a build."""
-    return Baseline({**TASKS, **judge_tasks(), **ROUND_TRIP_TASKS}, f"{RULES_VERSION} {JUDGE_RULES_VERSION}")
+    """Return the built-in rules, which write template questions. They judge nothing."""
+    return Baseline(TASKS, RULES_VERSION)
+
+
+NONE = "none"
+"""The name of a reader or judge that a build does without."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who writes, answers again and judges in a build: names of `models`, or `baseline`.
+    """Who writes, answers again and judges in a build.
 
-    The `reader` answers every question in the round trip; the first of the judges compares its answers. Each of the
-    `judges` votes `votes` times on a question at each stage.
+    Attributes:
+        models: the models by name.
+        generator: the model that writes the questions, or `baseline` for template questions.
+        reader: the model that answers every question in the round trip; "" for no round trip.
+        judges: the models that judge, each of which votes `votes` times on a question at each stage; the first of them
+            compares the answers of the round trip. None: nobody judges, and without a reader nothing is verified.
+        strict: whether a question is dropped where a verdict on it is missing; otherwise it stays, and is marked.
+        drop_known: whether a question is dropped that the reader answers without any passage.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     generator: str = Baseline.name
-    reader: str = Baseline.name
-    judges: Sequence[str] = (Baseline.name,)
+    reader: str = ""
+    judges: Sequence[str] = ()
     votes: int = 1
+    strict: bool = False
+    drop_known: bool = False
+
+    @classmethod
+    def named(
+        cls, models: Mapping[str, ModelConfig], generator: str, reader: str | None, judges: Sequence[str], **how: Any
+    ) -> Roles:
+        """Return the roles by the names that a user gave.
+
+        Args:
+            models: the models by name.
+            generator: the model that writes, or `baseline`.
+            reader: the model that answers again, or `none`; None for the generator, where that is a model.
+            judges: the models that judge, or `none` alone; empty for the generator, where that is a model.
+            how: the other attributes.
+
+        Raises ModelsError for `baseline`, which judges nothing, and for `none` beside models.
+        """
+        writer = [] if generator == Baseline.name else [generator]
+        given = {"reader": writer if reader is None else [reader], "judge": list(judges) or writer}
+        for role, names in given.items():
+            if Baseline.name in names:
+                raise ModelsError(
+                    f"--{role} {Baseline.name}: the built-in rules judge nothing; name a model of --models, or {NONE}"
+                )
+            if NONE in names and len(names) > 1:
+                raise ModelsError(f"--{role}: {NONE} stands beside models; give models, or {NONE} alone")
+        readers, judged_by = ([name for name in names if name != NONE] for names in given.values())
+        return cls(models, generator, "".join(readers), tuple(judged_by), **how)
 
     def check_votes(self) -> None:
         """Raise ModelsError for an even number of votes, and for a judge that would repeat its first vote."""
         total = len(self.judges) * self.votes
-        if total % 2 == 0:
+        if self.judges and total % 2 == 0:
             raise ModelsError(
                 f"--votes: the number of judges ({len(self.judges)}) times votes ({self.votes}) must be odd, so that a "
                 "majority decides"
             )
         for name in self.judges if self.votes > 1 else ():
-            if name == Baseline.name:
-                raise ModelsError(
-                    f"--votes {self.votes}: the built-in rules give the same vote each time; name a model"
-                )
             if self.models[name].sampling.get("temperature") == 0:
                 raise ModelsError(
                     f"--votes {self.votes}: {name} has temperature 0 and gives the same vote each time; raise the "
@@ -81,6 +107,16 @@ class Roles:
     def address(self, name: str) -> Address:
         """Return where requests of that name go. Raises KeyError for a name that is no model."""
         return Address.of(name, self.models, baseline())
+
+    @property
+    def judges_itself(self) -> bool:
+        """Whether the model that writes the questions is the only judge or the reader of them."""
+        return self.by_model and (self.reader == self.generator or set(self.judges) == {self.generator})
+
+    @property
+    def comparer(self) -> str:
+        """The model that compares the answers of the round trip with those of the writer."""
+        return self.judges[0] if self.judges else self.reader
 
     @property
     def voters(self) -> list[Address]:
@@ -126,12 +162,14 @@ def transfer_steps(roles: Roles, judged_by: Sequence[Judge]) -> list[Step[LabelS
 def _judging_steps(
     roles: Roles, judged_by: Sequence[Judge] | None, *, planned: bool = False
 ) -> list[AskStep[LabelState]]:
-    chosen = judges() if judged_by is None else judged_by
-    return [
-        *(judge_step(one, roles.voters, planned=planned) for one in chosen),
-        answer_again(roles.address(roles.reader)),
-        compare_answers(roles.address(roles.judges[0]), planned=planned),
-    ]
+    steps: list[AskStep[LabelState]] = []
+    if roles.judges:
+        chosen = judges() if judged_by is None else judged_by
+        steps += (judge_step(one, roles.voters, strict=roles.strict, planned=planned) for one in chosen)
+    if roles.reader:
+        how = {"strict": roles.strict, "drop_known": roles.drop_known, "planned": planned}
+        steps += (answer_again(roles.address(roles.reader)), compare_answers(roles.address(roles.comparer), **how))
+    return steps
 
 
 def survey_labels(identities: Sequence[Identity]) -> list[TopicSurvey]:
@@ -248,17 +286,19 @@ def filter_duplicates(state: LabelState) -> None:
         state.account("duplicates", before, len(state.questions), len(state.questions), repeated)
 
 
-def judge_step(judge: Judge, voters: Sequence[Address], *, planned: bool = False) -> AskStep[LabelState]:
+def judge_step(
+    judge: Judge, voters: Sequence[Address], *, strict: bool = False, planned: bool = False
+) -> AskStep[LabelState]:
     """Return the step Questions → questions that the majority of a judge's votes keeps; each of `voters` is one vote.
 
-    A vote that fails is no verdict. Where fewer than half of the votes on a question are verdicts, it is unscored. In a
-    plan all questions are kept, since nobody knows what the judges will drop.
+    A vote that fails is no verdict. Where fewer than half of the votes on a question are verdicts, it stays, marked as
+    unscored; `strict` drops it. In a plan all questions are kept, since nobody knows what the judges will drop.
     """
     return AskStep(
         judge.stage,
         frozenset(address.name for address in voters),
         partial(_judge_requests, judge, voters),
-        partial(_take_verdicts, judge, len(voters), planned),
+        partial(_take_verdicts, judge, len(voters), strict, planned),
     )
 
 
@@ -274,7 +314,9 @@ def _judge_requests(judge: Judge, voters: Sequence[Address], state: LabelState) 
     return requests
 
 
-def _take_verdicts(judge: Judge, votes: int, planned: bool, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+def _take_verdicts(
+    judge: Judge, votes: int, strict: bool, planned: bool, state: LabelState, exchanges: Sequence[Exchange]
+) -> None:
     if state.label is None:
         return
     waiting = batches(exchanges, votes)
@@ -291,6 +333,9 @@ def _take_verdicts(judge: Judge, votes: int, planned: bool, state: LabelState, e
         decided = majority(verdicts)
         if planned or decided.outcome == "kept":
             kept.append(_with_verdict(question, decided, verdicts))
+        elif decided.outcome == "unscored" and not strict:
+            question.unscored = [*question.unscored, judge.stage]
+            kept.append(question)
         else:
             rejects.append(_reject_question(question, decided, verdicts))
     before = len(state.questions)

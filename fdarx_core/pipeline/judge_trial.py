@@ -54,8 +54,9 @@ class TrialSpec:
 
     @property
     def stages(self) -> list[str]:
-        """The names of the stages, in the order of a build."""
-        return [RULES, *(judge.stage for judge in self.judges), ROUND_TRIP]
+        """The names of the stages, in the order of a build; those of models only where there are any."""
+        judged = [judge.stage for judge in self.judges] if self.roles.judges else []
+        return [RULES, *judged, *([ROUND_TRIP] if self.roles.reader else [])]
 
     @property
     def steps(self) -> list[Step[LabelState]]:
@@ -64,10 +65,12 @@ class TrialSpec:
         Duplicates and twins are left out: these stages decide about sets of questions, not about a question.
         """
         steps: list[Step[LabelState]] = [filter_by_rules]
-        for judge in self.judges:
-            steps += [_take_all, judge_step(judge, self.roles.voters)]
-        again = answer_again(self.roles.address(self.roles.reader))
-        return [*steps, _take_all, again, compare_answers(self.roles.address(self.roles.judges[0]))]
+        for judge in self.judges if self.roles.judges else ():
+            steps += [_take_all, judge_step(judge, self.roles.voters, strict=True)]
+        if self.roles.reader:
+            again = answer_again(self.roles.address(self.roles.reader))
+            steps += [_take_all, again, compare_answers(self.roles.address(self.roles.comparer), strict=True)]
+        return steps
 
 
 def _take_all(state: LabelState) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,10 +20,12 @@ from fdarx_core.filters.round_trip import (
     settings_of,
     with_passages,
 )
-from fdarx_core.llm import Unparsable
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Request
+
+LAST_STAGE = "twins"
+"""The stage after which the questions of a label are those of the benchmark."""
 
 
 def answer_again(address: Address) -> AskStep[LabelState]:
@@ -56,18 +59,24 @@ def _take_answers(state: LabelState, exchanges: Sequence[Exchange]) -> None:
         state.replies.setdefault(question.id, {})[setting] = read_reply(request.slots, response)
 
 
-def compare_answers(address: Address, *, planned: bool = False) -> AskStep[LabelState]:
-    """Return the step that compares the answers of the round trip with the writer's, and drops questions by them."""
+def compare_answers(
+    address: Address, *, strict: bool = False, drop_known: bool = False, planned: bool = False
+) -> AskStep[LabelState]:
+    """Return the step that compares the answers of the round trip with the writer's, and drops questions by them.
+
+    A question of which an answer or the comparison is unusable stays, marked as unscored; `strict` drops it. A question
+    that was answered from nothing is marked as known without the label; `drop_known` drops it.
+    """
     return AskStep(
         "compare_answers",
         frozenset((address.name,)),
         partial(_compare_requests, address, planned),
-        partial(_take_comparisons, address, planned),
+        partial(_take_comparisons, address, strict, drop_known, planned),
     )
 
 
 def _compared(state: LabelState, planned: bool) -> list[tuple[QuestionAnswer, dict[str, Any]]]:
-    """Return the questions whose answers have to be compared, with the slots; in a plan all that have an answer."""
+    """Return the questions whose usable answers have to be compared, with the slots; in a plan all with an answer."""
     compared = []
     for question in state.questions:
         replies = state.replies[question.id]
@@ -75,7 +84,7 @@ def _compared(state: LabelState, planned: bool) -> list[tuple[QuestionAnswer, di
             continue
         if planned:
             compared.append((question, {"question": question.question, "gold": question.answer, "answers": []}))
-        elif not any(isinstance(one, Unparsable) for one in replies.values()):
+        else:
             slots = compare_slots(question, {k: one for k, one in replies.items() if isinstance(one, RoundTripReply)})
             if slots is not None:
                 compared.append((question, slots))
@@ -88,7 +97,9 @@ def _compare_requests(address: Address, planned: bool, state: LabelState) -> lis
     return [address.request(COMPARE_ANSWERS, slots) for _, slots in _compared(state, planned)]
 
 
-def _take_comparisons(address: Address, planned: bool, state: LabelState, exchanges: Sequence[Exchange]) -> None:
+def _take_comparisons(
+    address: Address, strict: bool, drop_known: bool, planned: bool, state: LabelState, exchanges: Sequence[Exchange]
+) -> None:
     if state.label is None:
         return
     asked = zip(_compared(state, planned), exchanges, strict=True)
@@ -104,13 +115,18 @@ def _take_comparisons(address: Address, planned: bool, state: LabelState, exchan
                 response.task_version,
                 response.key,
             )
-        if not found.drop:
+        question.known_without_label = found.known
+        if found.known and drop_known and found.outcome != "dropped":
+            found = replace(found, outcome="dropped", reason="known_without_label", detail="answered from nothing")
+        if planned or found.outcome == "kept":
             kept.append(with_passages(question, found.more_passages, state.passages))
+        elif found.outcome == "unscored" and not strict:
+            question.unscored = [*question.unscored, STAGE]
+            kept.append(question)
         else:
-            unscored = found.drop.startswith("unscored_")
-            verdict.outcome = "unscored" if unscored else "dropped"
-            verdict.reason, verdict.detail = found.drop.removeprefix("unscored_"), found.detail
-            rejects.append(Reject(question.id, STAGE, found.drop, found.detail, question.set_id))
+            reason = found.reason if found.outcome == "dropped" else f"unscored_{found.reason}"
+            rejects.append(Reject(question.id, STAGE, reason, found.detail, question.set_id))
+        verdict.outcome, verdict.reason, verdict.detail = found.outcome, found.reason, found.detail
         state.verdicts.append(verdict)
     before = len(state.questions)
     state.questions = kept
@@ -123,7 +139,7 @@ def keep_twins(state: LabelState) -> None:
         return
     ids = {question.id for question in state.questions}
     alone = [one for one in state.questions if one.twin and one.twin not in ids]
-    rejects = [Reject(one.id, "twins", "twin_rejected", one.twin, one.set_id) for one in alone]
+    rejects = [Reject(one.id, LAST_STAGE, "twin_rejected", one.twin, one.set_id) for one in alone]
     before = len(state.questions)
     state.questions = [one for one in state.questions if not one.twin or one.twin in ids]
-    state.account("twins", before, len(state.questions), len(state.questions), rejects)
+    state.account(LAST_STAGE, before, len(state.questions), len(state.questions), rejects)

@@ -13,6 +13,7 @@ from typing import Any
 
 from fdarx_core.generation.transfers import PortableQuestion, fitting_transfers, portable_question
 from fdarx_core.pipeline.label_state import ROWS, LabelState, add_counts
+from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, Step
 from fdarx_core.records import Label, Passage, QuestionAnswer, StageCount
 from fdarx_core.storage import RunDirectory, read_records, write_records
@@ -81,7 +82,7 @@ def account_for_sources(state: LabelState) -> None:
     """Count the transferred questions as kept twins: only questions that were kept are transferred."""
     if state.label is not None:
         number = len(state.questions)
-        state.account("twins", number, number, number)
+        state.account(LAST_STAGE, number, number, number)
 
 
 def _write_part(run: RunDirectory, part: int, states: Sequence[LabelState]) -> list[StageCount]:

@@ -72,7 +72,8 @@ class QuestionAnswer:
     is the id of the answerable question that it was written with, or whose words it has. `template` is the wording of
     the built-in rules, before names are put in. `task`, `task_version`, `endpoint` and `response_key` identify the
     response that it comes from. `judge` is the endpoint that judged it, or several with ", " between; `verdict_keys`
-    are the responses of all votes, `relevance` is the verdict of the first judge.
+    are the responses of all votes, `relevance` is the verdict of the first judge. `unscored` are the stages of judging
+    at which there is no usable verdict on it; `known_without_label` says that a model gave the answer from nothing.
     """
 
     id: str
@@ -99,6 +100,8 @@ class QuestionAnswer:
     relevance: str = ""
     judge: str = ""
     verdict_keys: list[str] = field(default_factory=list)
+    unscored: list[str] = field(default_factory=list)
+    known_without_label: bool = False
 
 
 @dataclass(slots=True)

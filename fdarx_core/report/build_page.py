@@ -30,6 +30,7 @@ from fdarx_core.report.question_figures import (
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
 from fdarx_core.report.samples import DroppedExample, Example, RunPart, SeededSample, offer_rows, read_parts
 from fdarx_core.storage import RunDirectory
+from fdarx_core.storage.dataset_card import who_judged
 from fdarx_core.storage.splits import Splits
 
 ANY_TYPE = "any"
@@ -285,6 +286,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         info=info,
         counts=counts,
         took=duration(info),
+        who_judged=who_judged(info["config"]),
         total=asked.total(),
         steps=[
             ("label files", by_stage["read"].rows_in),

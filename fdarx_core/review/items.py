@@ -151,19 +151,24 @@ def build_items(
 ) -> list[ReviewItem]:
     """Return the items of a build's questions, in the order of the sample and those of one question together.
 
-    A question has an item for each task whose judge was asked about it. `evidence` holds the passages of the prompt.
+    A question has an item for each task whose judge was asked about it; one that nobody judged has an item for each
+    task, without a decision. `evidence` holds the passages of the judge's prompt.
     """
     inputs: dict[str, JudgeInput] = {}
     verdicts: dict[tuple[str, str], JudgeVerdict] = {}  # of all votes of a stage together
     for part, ids in _ids_by(rows, lambda unit: unit.part).items():
         inputs |= read_judge_inputs(run, part, ids)
         verdicts |= majorities(read_where(run.file(f"verdicts/{part}"), "question_id", ids, JudgeVerdict))
-    return [
-        _judged_item(task, unit, stratum, inputs[unit.id], verdicts[unit.id, task.stage])
-        for unit, stratum in rows
-        for task in (REVIEW_TASKS[name] for name in tasks)
-        if (unit.id, task.stage) in verdicts
-    ]
+    judged = {question_id for question_id, _ in verdicts}
+    items = []
+    for unit, stratum in rows:
+        for task in (REVIEW_TASKS[name] for name in tasks):
+            verdict = verdicts.get((unit.id, task.stage))
+            if verdict is None and unit.id not in judged:
+                verdict = JudgeVerdict(unit.id, inputs[unit.id][0].set_id, task.stage, "unscored", "not_judged")
+            if verdict is not None:
+                items.append(_judged_item(task, unit, stratum, inputs[unit.id], verdict))
+    return items
 
 
 def grade_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -> list[ReviewItem]:

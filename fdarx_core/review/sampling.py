@@ -86,7 +86,10 @@ def open_reviewable_run(address: str) -> RunDirectory:
 
 
 def question_units(run: RunDirectory, tasks: Collection[str]) -> list[SampleUnit]:
-    """Return the questions of a build, kept or not, that the judge of at least one of the tasks was asked about."""
+    """Return the questions of a build, kept or not, that the judge of at least one of the tasks was asked about.
+
+    Questions that nobody judged at any stage are returned too.
+    """
     stages = {REVIEW_TASKS[task].stage for task in tasks}
     units: dict[str, SampleUnit] = {}
     for part in run.parts("verdicts"):
@@ -108,6 +111,9 @@ def _judged_units(run: RunDirectory, part: Location, stages: set[str]) -> Iterat
             outcome = "kept" if question_id in kept else f"{last.outcome} at {last.stage}"
             keys = (outcome, candidate["type"], first.relevance, first.category or candidate["category"])
             yield SampleUnit(question_id, question_id, keys, part.name)
+    for question_id in sorted(kept - verdicts.keys()):
+        candidate = candidates[question_id]
+        yield SampleUnit(question_id, question_id, ("kept", candidate["type"], "", candidate["category"]), part.name)
 
 
 def prediction_units(

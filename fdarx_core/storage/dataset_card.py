@@ -31,7 +31,7 @@ CITATION = """@misc{fdarxbench,
 }"""
 """The paper of the question types and filters, and the source of the labels, as BibTeX."""
 
-_BASELINE = "baseline"
+_BASELINE, _NOBODY = "baseline", "none"
 _ROLES = ("generator", "reader", "judge")
 _PATHS = ("labels",)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
@@ -48,6 +48,8 @@ class BenchmarkCounts:
     kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     categories: Counter[str] = field(default_factory=Counter)
     endpoints: set[str] = field(default_factory=set)
+    unscored: int = 0
+    known: int = 0
 
     def add(self, rows: LabelRows) -> None:
         self.labels += 1
@@ -57,6 +59,35 @@ class BenchmarkCounts:
             self.kinds[question.type, question.source, question.answer_kind] += 1
             self.categories[question.category or "none"] += 1
             self.endpoints |= {question.endpoint, *question.judge.split(", ")} - {""}
+            self.unscored += bool(question.unscored)
+            self.known += question.known_without_label
+
+
+def who_judged(config: Mapping[str, Any]) -> str:
+    """Return the sentence that says who wrote the questions of a build, who judged them, and who answered them again.
+
+    `config` is that of run.json; where it has no roles, the sentence says that it is not known.
+    """
+    if not all(role in config for role in _ROLES):
+        return "It is not recorded who wrote and judged these questions."
+    writer, reader, judges = (_names(config[role]) for role in _ROLES)
+    by_rules = writer == _BASELINE
+    wrote = (
+        "Rules wrote these template questions from the structure of the labels" if by_rules else f"{writer} wrote them"
+    )
+    if judges == _NOBODY:
+        judged = "no model judged them"
+    else:
+        judged = f"{judges} judged them" if judges != writer else f"{writer} judged its own questions"
+    again = "no model answered them again" if reader == _NOBODY else f"{reader} answered them again"
+    return f"{wrote[0].upper()}{wrote[1:]}, {judged}, and {again}."
+
+
+def _names(role: Any) -> str:
+    """Return the names of the models of a role as run.json has them: a name, a model with its settings, or a list."""
+    if isinstance(role, list):
+        return ", ".join(map(_names, role))
+    return str(role["name"] if isinstance(role, Mapping) else role)
 
 
 def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mapping[str, Any]) -> str:
@@ -65,7 +96,7 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
     # A model that judged all questions away took part as well, so the options count, not only the questions.
     roles = [config[role] for role in _ROLES if role in config]
     models = [model for role in roles for model in (role if isinstance(role, list) else [role])]
-    asked = tally.endpoints | {model if isinstance(model, str) else model["name"] for model in models}
+    asked = (tally.endpoints | {model if isinstance(model, str) else model["name"] for model in models}) - {_NOBODY}
     settings = {
         "asked": ", ".join(sorted(asked)) or "no endpoint",
         **{name.replace("_", " "): json.dumps(value, ensure_ascii=False) for name, value in sorted(config.items())},
@@ -77,6 +108,9 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
     return templates.get_template("dataset_card.md.j2").render(
         header=_header(tally.types.total(), data),
         by_rules=asked <= {_BASELINE},
+        who_judged=who_judged(config),
+        unscored=tally.unscored,
+        known=tally.known,
         settings=settings,
         questions=tally.types.total(),
         labels=tally.labels,

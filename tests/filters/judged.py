@@ -103,10 +103,3 @@ def verdict(stage: str, question: QuestionAnswer, text: str, reason: str = "") -
     assert task is not None
     response = Response("key-1", task.name, task.version, "small", text, reason)
     return judge(stage).read(question, slots(stage, question), response)
-
-
-def by_rules(stage: str, question: QuestionAnswer) -> JudgeVerdict:
-    """The verdict of the baseline."""
-    task = judge(stage).task(question)
-    assert task is not None
-    return verdict(stage, question, task.baseline(slots(stage, question)).model_dump_json())

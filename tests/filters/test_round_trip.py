@@ -1,4 +1,4 @@
-"""The round trip: who is shown what, what follows from the answers, and how the built-in rules answer and compare."""
+"""The round trip: who is shown what, what follows from the answers, and which questions stay."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ from fdarx_core.filters.round_trip import (
     Outcome,
     RoundTripReply,
     Setting,
-    answer_by_rules,
     answer_slots,
-    compare_by_rules,
     compare_slots,
     outcome,
     read_reply,
     settings_of,
     with_passages,
 )
-from fdarx_core.llm import Undecided, Unparsable
+from fdarx_core.llm import Unparsable
 from fdarx_core.records import QuestionAnswer, Response
 from tests.filters.judged import FACTUAL, LABEL, MULTIHOP, PASSAGES, QUESTIONS, REFUSAL
-from tests.generation.made_labels import INTERACTIONS, KINETICS, POPULATIONS, made_label, made_passages
 
 NOTHING = RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
 
@@ -75,14 +72,6 @@ def test_questions_on_one_label_share_its_text() -> None:
     assert one[:-1] == two[:-1] and one[-1] != two[-1]
 
 
-def test_what_the_rules_need_is_not_in_the_prompt() -> None:
-    slots = answer_slots(FACTUAL, "label", replace(LABEL, title="A title in no passage"), PASSAGES)
-    shown = ROUND_TRIP_ANSWER.request(slots, endpoint="small").messages
-    assert "A title in no passage" in slots["about"]
-    assert not any("A title in no passage" in message["content"] for message in shown)
-    assert answer_slots(FACTUAL, "passages", LABEL, PASSAGES)["about"] == ""
-
-
 def test_a_quotation_must_be_in_one_of_the_passages_shown() -> None:
     slots = answer_slots(MULTIHOP, "first", LABEL, PASSAGES)
     reply = {"quotes": ["recommended starting dose"], "passages": [0], "answerable": True, "answer": "40 mg"}
@@ -124,8 +113,8 @@ ALONE = {"closed_book": "other", "first": "lacks", "second": "lacks"}
 
 
 def test_a_question_that_is_answered_alike_stays() -> None:
-    assert outcome(FACTUAL, GOOD, compared(**SAME)) == Outcome("", "", (0,))
-    assert outcome(MULTIHOP, HOPS, compared(**SAME, **ALONE)).drop == ""
+    assert outcome(FACTUAL, GOOD, compared(**SAME)) == Outcome("kept", more_passages=(0,))
+    assert outcome(MULTIHOP, HOPS, compared(**SAME, **ALONE)).outcome == "kept"
 
 
 @pytest.mark.parametrize(
@@ -139,8 +128,6 @@ def test_a_question_that_is_answered_alike_stays() -> None:
         ("label", "contradicts", "contradicted"),
         ("label", "other", "answer_elsewhere"),
         ("label", "lacks", ""),
-        ("closed_book", "same", "answer_in_wording"),
-        ("closed_book", "adds", "answer_in_wording"),
         ("closed_book", "lacks", ""),
         ("closed_book", "contradicts", ""),
         ("first", "same", "one_hop_enough"),
@@ -153,32 +140,46 @@ def test_a_question_that_is_answered_alike_stays() -> None:
 )
 def test_each_difference_has_its_reason(setting: Setting, relation: str, reason: str) -> None:
     found = outcome(MULTIHOP, HOPS, compared(**{**SAME, **ALONE, setting: relation}))
-    assert found.drop == reason
+    assert (found.outcome, found.reason) == ("dropped" if reason else "kept", reason)
     assert found.detail == (f"{setting}: of {setting}" if reason else "")
 
 
 def test_a_question_that_nobody_can_answer_is_dropped() -> None:
     for setting in ("passages", "label"):
         found = outcome(FACTUAL, {**GOOD, setting: NOTHING}, compared(**SAME))
-        assert (found.drop, found.detail.split(":")[0]) == ("unanswerable", setting)
+        assert (found.outcome, found.reason, found.detail.split(":")[0]) == ("dropped", "unanswerable", setting)
 
 
 def test_a_refusal_question_stays_unless_the_label_answers_it() -> None:
-    assert outcome(REFUSAL, {"label": NOTHING}, None) == Outcome("")
-    assert outcome(REFUSAL, {"label": said("Yes.", 2)}, None) == Outcome("answer_in_label", "Yes.")
+    assert outcome(REFUSAL, {"label": NOTHING}, None) == Outcome("kept")
+    assert outcome(REFUSAL, {"label": said("Yes.", 2)}, None) == Outcome("dropped", "answer_in_label", "Yes.")
 
 
 @pytest.mark.parametrize("question", [FACTUAL, REFUSAL], ids=lambda one: one.type)
 def test_a_reply_that_cannot_be_read_leaves_the_question_unscored(question: QuestionAnswer) -> None:
     found = outcome(question, {**GOOD, "label": Unparsable("wrong_shape", "items")}, compared(**SAME))
-    assert (found.drop, found.detail) == ("unscored_wrong_shape", "label: items")
+    assert (found.outcome, found.reason, found.detail) == ("unscored", "wrong_shape", "label: items")
+
+
+def test_an_unusable_reply_does_not_clear_a_question_that_another_reply_drops() -> None:
+    broken: dict[Setting, RoundTripReply | Unparsable] = {**GOOD, "label": Unparsable("wrong_shape", "items")}
+    found = outcome(FACTUAL, broken, compared(passages="contradicts"))
+    assert (found.outcome, found.reason) == ("dropped", "contradicted")
+
+
+@pytest.mark.parametrize(("relation", "known"), [("same", True), ("adds", True), ("lacks", False), ("other", False)])
+def test_a_question_that_is_answered_from_nothing_is_marked(relation: str, known: bool) -> None:
+    found = outcome(FACTUAL, {**GOOD, "closed_book": said("40 mg")}, compared(**SAME, closed_book=relation))
+    assert (found.outcome, found.known) == ("kept", known)
 
 
 def test_a_comparison_that_cannot_be_read_or_misses_an_answer_leaves_the_question_unscored() -> None:
-    assert outcome(FACTUAL, GOOD, responded(COMPARE_ANSWERS, "?")).drop == "unscored_invalid_json"
-    assert outcome(FACTUAL, GOOD, responded(COMPARE_ANSWERS, "why", "undecided")).drop == "unscored_undecided"
-    missing = outcome(FACTUAL, GOOD, compared(passages="same"))
-    assert (missing.drop, missing.detail) == ("unscored_wrong_shape", "the answer from label was not compared")
+    for text, failed, reason in (("?", "", "invalid_json"), ("", "http_400", "failed_request")):
+        found = outcome(FACTUAL, GOOD, responded(COMPARE_ANSWERS, text, failed))
+        assert (found.outcome, found.reason) == ("unscored", reason)
+    found = outcome(FACTUAL, GOOD, compared(passages="same"))
+    assert (found.outcome, found.reason) == ("unscored", "wrong_shape")
+    assert found.detail == "the answer from label was not compared"
 
 
 def test_passages_with_the_same_answer_become_gold_of_a_factual_question() -> None:
@@ -222,61 +223,6 @@ def test_schema_takes_no_other_fields_and_needs_all(task: Any) -> None:
         assert sorted(part["required"]) == sorted(part["properties"])
     fields = [list(part["properties"]) for part in [schema, *schema.get("$defs", {}).values()]]
     assert ["quotes", "passages", "answerable", "answer"] in fields or ["name", "difference", "relation"] in fields
-
-
-DIGOXIN = "Velorin raised the AUC of digoxin by 22%. Monitor digoxin concentrations in all patients."
-TEXTS = made_passages(
-    (INTERACTIONS, "Digoxin", DIGOXIN),
-    (KINETICS, "The elimination half-life of velorinib is 4 hours."),
-    (POPULATIONS, "The older the patient, the more nausea was seen."),
-)
-OF_TEXTS = made_label(TEXTS)
-ASKED = replace(FACTUAL, question="What does the label of Velorin say about using it together with digoxin?")
-
-
-def by_rules(question: QuestionAnswer, setting: Setting) -> RoundTripReply:
-    slots = answer_slots(question, setting, OF_TEXTS, TEXTS)
-    reply = read_reply(slots, responded(ROUND_TRIP_ANSWER, answer_by_rules(slots).model_dump()))
-    assert isinstance(reply, RoundTripReply)
-    return reply
-
-
-def test_the_rules_answer_from_what_is_shown() -> None:
-    found = by_rules(ASKED, "passages")
-    assert (found.answer, found.passages, found.answerable) == (DIGOXIN, [0], True)
-    assert by_rules(ASKED, "label") == found
-    assert by_rules(ASKED, "closed_book") == NOTHING
-    assert by_rules(replace(ASKED, gold_passages=[1]), "passages") == NOTHING
-    lithium = replace(REFUSAL, question="What does the label of Velorin say about using it together with lithium?")
-    assert by_rules(lithium, "label") == NOTHING
-
-
-def test_the_rules_do_not_decide_what_they_cannot_read() -> None:
-    for question in ("How often was nausea reported in clinical trials of Velorin?", "How does Velorin taste?"):
-        with pytest.raises(Undecided):
-            answer_by_rules(answer_slots(replace(ASKED, question=question), "label", OF_TEXTS, TEXTS))
-
-
-@pytest.mark.parametrize(
-    ("gold", "other", "relation"),
-    [
-        ("Take 40 mg once daily.", "Take 40 mg once daily.", "same"),
-        ("Take 40 mg once daily.", "TAKE 40 mg, once daily", "same"),
-        ("Take 40 mg once daily.", "Take 40 mg once daily. Do not crush it.", "adds"),
-        ("Take 40 mg once daily. Do not crush it.", "Take 40 mg once daily.", "lacks"),
-        ("The half-life is 4 hours.", "The half-life is 6 hours.", "contradicts"),
-    ],
-)
-def test_the_rules_compare_answers_by_their_words(gold: str, other: str, relation: str) -> None:
-    slots = {"question": "?", "gold": gold, "answers": [{"name": "label", "text": other}]}
-    [found] = compare_by_rules(slots).comparisons
-    assert (found.name, found.relation) == ("label", relation)
-
-
-def test_the_rules_do_not_compare_what_exact_matching_cannot() -> None:
-    slots = {"question": "?", "gold": "Take it in the morning.", "answers": [{"name": "label", "text": "Use at dawn."}]}
-    with pytest.raises(Undecided):
-        compare_by_rules(slots)
 
 
 def test_every_type_of_question_is_known() -> None:

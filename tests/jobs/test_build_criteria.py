@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from fdarx_core.filters.judges import Judge, criteria_readers, guided_tasks, judges, judges_by
 from fdarx_core.generation.contexts import Context, GenerationConfig
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
-from fdarx_core.llm import Criteria, PromptError
+from fdarx_core.llm import Criteria, ModelConfig, PromptError
 from fdarx_core.llm.prompts import Criterion
-from fdarx_core.pipeline.build_steps import build_steps
+from fdarx_core.pipeline.build_steps import Roles, build_steps
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.steps import AskStep
 from fdarx_core.records import QuestionAnswer
@@ -25,6 +25,7 @@ from jobs.build_benchmark import BuildConfig
 from tests.filters.judged import LABEL, PASSAGES, QUESTIONS
 
 OURS = Criteria.load()
+MODEL = ModelConfig(name="m", model="m", base_url="http://127.0.0.1:1/v1")
 STRICTER = "Ask of every question whether the label alone settles it."
 
 
@@ -39,7 +40,7 @@ def requests(judged_by: Sequence[Judge], question: QuestionAnswer) -> dict[str, 
     stages = {judge.stage for judge in judges()}
     steps = [
         step
-        for step in build_steps(GenerationConfig(), judged_by=judged_by)
+        for step in build_steps(GenerationConfig(), Roles({"m": MODEL}, judges=("m",)), judged_by)
         if isinstance(step, AskStep) and step.name in stages
     ]
     asked = [one for step in steps for one in step.requests(state)]

@@ -83,8 +83,7 @@ def test_a_question_of_a_build_and_of_an_evaluation(build: Path, evaluation: Pat
     row = json.loads((build / "benchmark" / "qa.jsonl").read_text().splitlines()[0])
     value, text = told("show", build, row["qid"]), run_job("show", build, row["qid"]).stdout
     assert value["question"]["question"] == row["question"] and value["outcome"] == "in the benchmark, test split"
-    assert {verdict["stage"] for verdict in value["verdicts"]} >= {"relevance", "support", "quality"}
-    assert all(verdict["response_key"] in value["responses"] for verdict in value["verdicts"])
+    assert value["verdicts"] == []  # template questions are judged by nobody
     assert all(response["text"].splitlines()[0] in text for response in value["responses"].values())
     answered = told("show", evaluation, row["qid"])["predictions"]
     assert {one["prediction"]["setting"] for one in answered} >= {"closed_book", "full_label", "retrieved"}

@@ -46,16 +46,14 @@ def judged(candidates: list[JudgedCandidate], good: bool, kind: str = "") -> int
     return sum(one.good == good and one.type == (kind or one.type) for one in candidates)
 
 
-def test_the_built_in_rules_need_no_folder() -> None:
+def test_without_models_the_rules_alone_are_measured() -> None:
     done = run_job("review", "judges", "-q")
     assert done.returncode == 0, done.stderr
     assert "All candidates: 89 good, 111 bad" in done.stdout and "not_standalone (11)" in done.stdout
-    assert [line.split()[0] for line in done.stdout.splitlines()[2:8]] == [
-        *("rules", "relevance", "support", "quality", "round_trip", "chain")
-    ]
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:4]] == ["rules", "chain"]
     found = json.loads(run_job("review", "judges", "--json", "-q").stdout)
-    assert found["config"]["part"] == "tune" and found["config"]["judge"] == "baseline"
-    assert {row["stage"] for row in found["scores"]} >= {"rules", "chain"}
+    assert found["config"]["part"] == "tune" and found["config"]["judge"] == "none"
+    assert {row["stage"] for row in found["scores"]} == {"rules", "chain"}
 
 
 def test_errors_of_a_judge_are_counted(server: LoopbackServer, tmp_path: Path) -> None:
@@ -121,8 +119,8 @@ def test_the_half_for_testing_shows_figures_only(tmp_path: Path) -> None:
         (("--part", "train"), "--part"),
         (("--judge", "gpt"), "--judge gpt: there is no such model"),
         (("--reader", "gpt"), "--reader gpt: there is no such model"),
-        (("--votes", "2"), "must be odd"),
-        (("--votes", "3"), "the same vote each time"),
+        (("--judge", "baseline"), "the built-in rules judge nothing"),
+        (("--judge", "none", "m"), "none stands beside models"),
         (("--criteria", "absent.yaml"), "absent.yaml"),
         (("--models", "absent.yaml"), "absent.yaml"),
     ],

@@ -1,6 +1,6 @@
 """A loopback model that answers every task of a build: plausible, and known beforehand.
 
-It writes on the first sentences of the passages, reads its own answers back, and judges as the built-in rules do.
+It writes on the first sentences of the passages, reads its own answers back, and judges as `loopback_readers` do.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import Any
 import orjson
 import yaml
 
+from benchmarks.loopback_prompts import ShownPrompt
+from benchmarks.loopback_readers import READERS
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.filters.judges import judge_tasks
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.round_trip import CompareReply, Comparison, RoundTripReply
-from fdarx_core.filters.tasks import FactualSupportReply, MultihopSupportReply
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.tasks import FactualItem, FactualReply, MultihopItem, MultihopReply, Twin
 from fdarx_core.labels import Identity
 from fdarx_core.llm import Reply
 from fdarx_core.llm.baseline import response_to
 from fdarx_core.llm.model_config import ModelConfig, load_models
-from fdarx_core.pipeline.build_steps import Roles, baseline, build_steps
+from fdarx_core.pipeline.build_steps import Roles, build_steps
 from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Request, Response
 from tests.llm.loopback_server import Call, Fault
@@ -49,15 +50,6 @@ def models_file(folder: Path, url: str, **options: Any) -> Path:
 def lot(prompt: str) -> int:
     """A number from 0 to 99 by which a prompt's weather is drawn."""
     return int(prompt, 16) % 100
-
-
-_UNSUPPORTED = {
-    "judge_support_factual": FactualSupportReply(evidence="", fault="", supported=False),
-    "judge_support_multihop": MultihopSupportReply(
-        evidence_a="", evidence_b="", fault="", supported_by_a=False, supported_by_b=False, both_needed=False
-    ),
-}
-"""What a model, which does not abstain, replies where the rules are undecided."""
 
 
 class Writer:
@@ -169,13 +161,11 @@ class Script:
         responses = []
         for request in requests:
             if request.task in judge_tasks():
-                [response] = baseline().answer([request])
+                reply = READERS[request.task](ShownPrompt.read({"messages": request.messages}))
             else:
-                response = response_to(request, self._writer.reply(request.task, request.slots).model_dump_json())
+                reply = self._writer.reply(request.task, request.slots)
+            response = response_to(request, reply.model_dump_json())
             messages = orjson.dumps(request.messages)
-            if response.reason == "undecided":
-                response.reason, response.finish_reason = "", "stop"
-                response.text = _UNSUPPORTED[request.task].model_dump_json()
             if self._garbage and lot(blake2b(messages, digest_size=8).hexdigest()) >= 97:
                 response.text = GARBAGE
             self.texts[messages] = response.text

@@ -13,7 +13,7 @@ from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, pair_topics
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
-from fdarx_core.pipeline.build_steps import baseline, build_steps, stage_names, survey_labels
+from fdarx_core.pipeline.build_steps import baseline, build_steps, survey_labels
 from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
 from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Label, Reject, StageCount
@@ -46,10 +46,11 @@ def examples() -> list[LabelState]:
 def test_every_stage_accounts_for_every_row(examples: list[LabelState]) -> None:
     counts = add_counts(count for state in examples for count in state.counts)
     check_accounts(counts)
-    assert [count.stage for count in counts] == list(stage_names())
+    stages = ["passages", "contexts", "generate", "rules", "duplicates", "twins"]
+    assert [count.stage for count in counts] == stages  # nobody judges template questions
     rejected = sum(count.rejected for count in counts)
     assert rejected == sum(len(state.rejects) for state in examples) > 0
-    assert all(reject.reason and reject.stage in stage_names() for state in examples for reject in state.rejects)
+    assert all(reject.reason and reject.stage in stages for state in examples for reject in state.rejects)
 
 
 def test_all_types_are_made_of_every_label(examples: list[LabelState]) -> None:
