@@ -56,7 +56,8 @@ class GatedText:
     def add(self, answer: str, checked: CheckedStatement) -> None:
         """Add the next statement of an answer; `text` and `statements` have what may leave now."""
         one = checked.statement
-        gap = _wider(self._gap, answer[self._end : one.start])
+        # a citation between statements belongs to none, and "[9†text]" may have any text
+        gap = _wider(self._gap, CITATION.sub("", answer[self._end : one.start]))
         self._gap, self._end = gap, one.end
         self._leave_out_emptied(one)
         if checked.reason is not None:

@@ -265,8 +265,8 @@ def _marked(piece: AnswerPiece) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text, which clients show as Markdown, without tags, comments and links, since these can hide a mark."""
-    return _LINK.sub("] (", _TAG.sub("&lt;", text))
+    """Return a text, which clients show as Markdown, without markup that can hide a mark or strike words out."""
+    return _LINK.sub("] (", _TAG.sub("&lt;", text)).replace("~~", r"\~\~")
 
 
 def _details(reply: dict[str, Any]) -> dict[str, Any]:

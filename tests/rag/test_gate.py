@@ -190,6 +190,11 @@ def test_each_statement_has_a_verdict(replied: Asked) -> None:
         ("Do not exceed 40 mg daily [{dose}].\n- Velora is safe in pregnancy", "uncited"),
         ("Do not exceed 40 mg daily [{dose}].\n| Velora is safe in pregnancy | yes |", "uncited"),
         ("Do not exceed 40 mg daily [{dose}].\n\n✅ Velora is safe in pregnancy", "uncited"),
+        ("It is safe in pregnancy.\n[99†Velora is never harmful]\nDo not exceed 40 mg daily [{dose}].", "uncited"),
+        (
+            "Do not exceed 40 mg daily [{dose}] [99†Velora is harmless]. It is safe in pregnancy.\n\n【98†yes】",
+            "uncited",
+        ),
     ],
 )
 def test_no_text_of_a_model_is_without_a_verdict(replied: Asked, text: str, verdict: str) -> None:

@@ -79,9 +79,10 @@ def test_each_unverified_statement_begins_with_a_mark() -> None:
 
 
 def test_links_and_pictures_of_a_model_are_text() -> None:
-    reply = f"![x](http://a.b/?q=1) Give [this](http://a.b). {UNVERIFIED.splitlines()[2]}"
+    reply = f"![x](http://a.b/?q=1) Give [this](http://a.b), ~~never~~. {UNVERIFIED.splitlines()[2]}"
     with LoopbackServer(lambda body: reply) as model, service(LocalBackend(by_server(model.openai_url))) as served:
-        assert "](" not in chat(served).json()["choices"][0]["message"]["content"]
+        content = chat(served).json()["choices"][0]["message"]["content"]
+    assert "](" not in content and "~~" not in content and "Give [this] (http://a.b)" in content
 
 
 def test_usage_comes_last_where_it_is_asked_for(served: Service) -> None:
