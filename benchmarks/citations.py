@@ -72,7 +72,7 @@ def main(
         answer = opened.answer(row["question"])
         gate = answer.gate
         outcomes.update(answers=1, refused=answer.refused, statements=gate.statements)
-        outcomes.update(supported=gate.supported, undecided=gate.undecided)
+        outcomes.update(supported=gate.supported, undecided=gate.undecided, uncited=gate.uncited)
         outcomes.update(f"dropped: {one.reason}" for one in gate.dropped)
         wrong += faults(answer, named_moieties(opened, row))
         citations += len(answer.citations)

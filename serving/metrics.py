@@ -17,7 +17,7 @@ METRICS: dict[str, tuple[type[Counter | Gauge | Histogram], str, tuple[str, ...]
     "fdarx_degraded": (Counter, "Answers given without a part of the service.", ("reason",)),
     "fdarx_gate_statements": (
         Counter,
-        "Statements of answers, by verdict or reason to drop them.",
+        "Statements of answers, by verdict or reason to drop them; kept_uncited stay, uncited are dropped.",
         ("outcome",),
     ),
     "fdarx_rejected": (Counter, "Requests rejected before processing.", ("why",)),

@@ -332,6 +332,7 @@ def answer_row(
     """Return the row of an answer. Its times are without waiting; requests of one step run at the same time."""
     asked = [*found.rewritten, *found.scored, *reply.responses]
     strategy, postprocess = variant
+    unverified = [one for one in reply.statements if one.verdict != "supported"]
     return RagAnswer(
         question_id=question.id,
         strategy=strategy,
@@ -344,6 +345,8 @@ def answer_row(
         context_texts=[one.chunk.text for one in found.contexts],
         answer=reply.text,
         citations=reply.cited,
+        unverified_starts=[one.start for one in unverified],
+        unverified_ends=[one.end for one in unverified],
         outcome="failed" if reply.reason else "refused" if reply.refused else "answered",
         reason="; ".join(filter(None, [reply.reason, *found.missing])),
         requests=len(asked),

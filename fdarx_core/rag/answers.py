@@ -21,11 +21,11 @@ from fdarx_core.rag.group_answers import AnswerGroup, answer_groups, group_rows,
 from fdarx_core.rag.label_differences import differences_text, with_differences
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
-from fdarx_core.records import Citation, LabelGroups, Response
+from fdarx_core.records import AnswerStatement, Citation, LabelGroups, Response
 from fdarx_core.verify import VerificationEngine
 from fdarx_core.verify.engine import RuleEngine
 
-PieceT = TypeVar("PieceT", bound="str | CitedAnswer")
+PieceT = TypeVar("PieceT", bound="AnswerPiece | CitedAnswer")
 _SENTENCE_MARKS = (".", "!", "?", ":", "\n")
 
 
@@ -36,6 +36,8 @@ class CitedAnswer:
     Attributes:
         text: the answer, with each citation of a context as [n], and then what other labels have instead of its
             numbers (`differences_text`); the refusal of `refusal_text` where nothing passed.
+        statements: its statements with their verdicts, in the order of the text. What the service adds itself, such as
+            the names of drugs above their paragraphs, is none.
         citations: the places that its statements rest on, in the order of the text.
         refused: whether it says that the contexts hold no answer.
         gate: what the gate did to the statements of the reply.
@@ -48,6 +50,7 @@ class CitedAnswer:
     """
 
     text: str
+    statements: list[AnswerStatement] = field(default_factory=list)
     citations: list[Citation] = field(default_factory=list)
     refused: bool = False
     gate: GateReport = field(default_factory=GateReport)
@@ -62,6 +65,26 @@ class CitedAnswer:
     def cited(self) -> list[int]:
         """The numbers of the contexts cited, each once, in the order of first mention."""
         return list(dict.fromkeys(one.n for one in self.citations))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPiece:
+    """A piece of an answer.
+
+    Attributes:
+        text: the text.
+        start: the number of the answer's characters before it.
+        statements: the statements in it, which are whole, with their places in the answer.
+    """
+
+    text: str
+    start: int = 0
+    statements: tuple[AnswerStatement, ...] = ()
+
+    def moved(self, characters: int) -> AnswerPiece:
+        """Return the piece at a place that is so many characters further on."""
+        statements = tuple(one.moved(characters) for one in self.statements)
+        return AnswerPiece(self.text, self.start + characters, statements)
 
 
 class StreamingBackend(RagBackend, Protocol):
@@ -83,12 +106,13 @@ async def answer_question(
         return _refusal(result)
     if result.groups and backend.answerer == BASELINE:
         pieces = _stream_groups(question, result, result.groups, verifier)
-        return _whole(result, [piece async for piece in pieces if not isinstance(piece, str)])
+        return _whole(result, [piece async for piece in pieces if isinstance(piece, CitedAnswer)])
     start, drugs = time.monotonic(), _answered_drugs(result)
     calls = [await _answer_call(question, result, drug, backend) for drug in drugs]
     asking = asyncio.ensure_future(backend.ask("answerer", calls))
     await asyncio.sleep(0)  # the model is asked before the contexts are parsed
-    gated = [_GatedReply(question, result, verifier, drug) for drug in drugs]
+    by_model = backend.answerer != BASELINE
+    gated = [_GatedReply(question, result, verifier, drug, by_model=by_model) for drug in drugs]
     responses = await asking
     seconds = time.monotonic() - start
     answers = [await one.finish(response, seconds) for one, response in zip(gated, responses, strict=True)]
@@ -100,14 +124,14 @@ async def stream_answer(
     result: RetrievalResult,
     backend: StreamingBackend,
     verifier: VerificationEngine,
-) -> AsyncGenerator[str | CitedAnswer, None]:
+) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
     """Yield the answer's text statement by statement, each after it has passed the gate, then the whole answer.
 
     For a question that names several drugs the model is asked for all of them at once; the text comes drug by drug.
     """
     if not result.contexts:
         refusal = _refusal(result)
-        yield refusal.text
+        yield AnswerPiece(refusal.text)
         yield refusal
         return
     if result.groups and backend.answerer == BASELINE:
@@ -115,15 +139,16 @@ async def stream_answer(
     else:
         streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
     async with aclosing(_in_turn(streams)) as pieces:
-        answers = list[CitedAnswer]()
+        answers, sent = list[CitedAnswer](), 0
         async for piece in pieces:
-            if isinstance(piece, str):
-                yield piece
-            else:
+            if isinstance(piece, CitedAnswer):
                 answers.append(piece)
+            else:
+                yield piece.moved(sent)
+                sent += len(piece.text)
     answer = _whole(result, answers)
     if tail := _tail(result, answers):
-        yield tail
+        yield AnswerPiece(tail, sent)
     yield answer
 
 
@@ -133,40 +158,46 @@ async def _stream_one(
     backend: StreamingBackend,
     verifier: VerificationEngine,
     drug: ComparedDrug | None,
-) -> AsyncGenerator[str | CitedAnswer, None]:
-    """Yield the text of the whole answer, or of the paragraph on one drug, and at the end the answer."""
-    start, gated, sent = time.monotonic(), _GatedReply(question, result, verifier, drug), 0
+) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
+    """Yield the pieces of the whole answer, or of the paragraph on one drug, and at the end the answer.
+
+    The places of each piece are counted from its own beginning.
+    """
+    start, by_model = time.monotonic(), backend.answerer != BASELINE
+    gated = _GatedReply(question, result, verifier, drug, by_model=by_model)
     if drug:
-        yield _heading(drug, result.compared)
+        yield AnswerPiece(_heading(drug, result.compared))
     async with aclosing(backend.stream("answerer", await _answer_call(question, result, drug, backend))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
-                if passed := await gated.receive(piece):
-                    sent += len(passed)
+                await gated.receive(piece)
+                if passed := gated.new_piece():
                     yield passed
                 continue
             answer = await gated.finish(piece, time.monotonic() - start)
-            if answer.text[sent:]:
-                yield answer.text[sent:]
+            if rest := gated.new_piece(answer):
+                yield rest
             yield answer
 
 
 async def _stream_groups(
     question: str, result: RetrievalResult, groups: LabelGroups, verifier: VerificationEngine
-) -> AsyncGenerator[str | CitedAnswer, None]:
-    """Yield the rows of the drugs that answer a question for several labels, and at the end the answer."""
-    start, gated, sent = time.monotonic(), _GatedReply(question, result, verifier, None), 0
+) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
+    """Yield the rows of the drugs that answer a question for several labels, and at the end the answer.
+
+    The places of each row are counted from its own beginning.
+    """
+    start, gated = time.monotonic(), _GatedReply(question, result, verifier, None, by_model=False)
     rows = list(group_rows(groups, len(result.contexts)))
     for at, row in enumerate(rows):
-        passed = await gated.receive((PARAGRAPH if at else "") + row)
-        sent += len(passed)
-        if passed:
+        await gated.receive((PARAGRAPH if at else "") + row)
+        if passed := gated.new_piece():
             yield passed
     slots = {"question": question, "contexts": result.prompt_contexts, "drug": "", "others": []}
     request = ANSWER_WITH_CITATIONS.request(slots, endpoint=BASELINE)
     answer = await gated.finish(response_to(request, PARAGRAPH.join(rows)), time.monotonic() - start)
-    if answer.text[sent:]:
-        yield answer.text[sent:]
+    if rest := gated.new_piece(answer):
+        yield rest
     yield answer
 
 
@@ -251,6 +282,7 @@ def _heading(drug: ComparedDrug, compared: Sequence[ComparedDrug]) -> str:
 def _joined(compared: Sequence[ComparedDrug], answers: Sequence[CitedAnswer]) -> CitedAnswer:
     """Return one answer with a paragraph for each drug, and the places of the paragraphs."""
     text, citations, columns, gate = "", list[Citation](), list[AnswerColumn](), GateReport()
+    statements = list[AnswerStatement]()
     for drug, answer in zip(compared, answers, strict=True):
         text += _heading(drug, compared)
         start = len(text)
@@ -259,12 +291,14 @@ def _joined(compared: Sequence[ComparedDrug], answers: Sequence[CitedAnswer]) ->
         citations += (
             replace(one, statement=(one.statement[0] + start, one.statement[1] + start)) for one in answer.citations
         )
+        statements += (one.moved(start) for one in answer.statements)
         gate.add(answer.gate)
     reason = next((answer.reason for answer in answers if answer.reason), "")
     if all(answer.reason for answer in answers):
         text, columns = "", []
     return CitedAnswer(
         text,
+        statements,
         citations,
         all(answer.refused for answer in answers),
         gate,
@@ -279,23 +313,43 @@ class _GatedReply:
     """The reply of a model as it arrives, and what of it has passed the gate."""
 
     def __init__(
-        self, question: str, result: RetrievalResult, verifier: VerificationEngine, drug: ComparedDrug | None
+        self,
+        question: str,
+        result: RetrievalResult,
+        verifier: VerificationEngine,
+        drug: ComparedDrug | None,
+        *,
+        by_model: bool,
     ) -> None:
         """With `drug`, the reply may cite the contexts of this drug alone."""
-        self._contexts, self._passed = result.contexts, GatedText(result.contexts)
+        self._contexts, self._passed = result.contexts, GatedText(result.contexts, by_model=by_model)
         citable = drug.contexts if drug else range(1, len(result.contexts) + 1)
-        self._gate = AnswerGate(question, result.contexts, result.drugs, verifier, citable)
+        # the template of the system message has no slots
+        instructions = ANSWER_WITH_CITATIONS.prompt.system
+        self._gate = AnswerGate(question, result.contexts, result.drugs, verifier, citable, instructions)
         self._in_thread = not isinstance(verifier, RuleEngine)
-        self._received, self._read = "", 0
+        self._received, self._read, self._sent = "", 0, 0
 
-    async def receive(self, piece: str) -> str:
-        """Add a piece of the reply, and return the text of the statements that are complete and have passed."""
+    async def receive(self, piece: str) -> None:
+        """Add a piece of the reply, and check the statements that are complete."""
         self._received += piece
         if not any(mark in piece for mark in _SENTENCE_MARKS):
-            return ""
+            return
         text = _without_open_bracket(parse_cited_text(self._received, len(self._contexts)).text)
         # a citation may follow the last statement
-        return await self._add(text, read_statements(text, len(self._contexts))[:-1])
+        await self._add(text, read_statements(text, len(self._contexts))[:-1])
+
+    def new_piece(self, answer: CitedAnswer | None = None) -> AnswerPiece | None:
+        """Return what has passed since the last call, or the rest of the whole answer; None for nothing.
+
+        The places of statements are counted from the beginning of the piece.
+        """
+        start, text = self._sent, self._passed.text if answer is None else answer.text
+        if not text[start:]:
+            return None
+        self._sent = len(text)
+        statements = (one.moved(-start) for one in self._passed.statements if one.start >= start)
+        return AnswerPiece(text[start:], 0, tuple(statements))
 
     async def finish(self, response: Response, seconds: float) -> CitedAnswer:
         """Return the answer of the whole reply."""
@@ -314,16 +368,18 @@ class _GatedReply:
         citations = with_differences(text, passed.citations)
         if others := differences_text(text, citations):
             text += PARAGRAPH + others
-        return CitedAnswer(text, citations, refused, passed.report, responses=[response], seconds=seconds)
+        kept = passed.statements, citations
+        return CitedAnswer(text, *kept, refused, passed.report, responses=[response], seconds=seconds)
 
-    async def _add(self, text: str, statements: Sequence[Statement]) -> str:
+    async def _add(self, text: str, statements: Sequence[Statement]) -> None:
         """Check the statements that were not read before."""
         new = statements[self._read :]
         self._read = max(self._read, len(statements))
         if not new:
-            return ""
+            return
         checked = await asyncio.to_thread(self._gate.check, new) if self._in_thread else self._gate.check(new)
-        return "".join(self._passed.add(text, one) for one in checked)
+        for one in checked:
+            self._passed.add(text, one)
 
 
 def _without_open_bracket(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Literal
 from fdarx_core.baseline.refusals import declines
 from fdarx_core.baseline.sentences import sentence_spans
 from fdarx_core.evaluation.predictions import without_thoughts
+from fdarx_core.rag.marks import without_marks
 
 _GAP = r"\s{0,3}"
 _NAME = rf"(?:contexts?|passages?|sources?|documents?|refs?\.?|no\.|#|\^){_GAP}"
@@ -58,9 +59,10 @@ class CitedText:
 def parse_cited_text(text: str, contexts: int) -> CitedText:
     """Parse an answer to a number of contexts; never raises.
 
-    Thoughts in tags are dropped; thoughts without an end leave no text.
+    Thoughts in tags are dropped; thoughts without an end leave no text. Texts like the marks of unverified statements
+    are changed by `without_marks`.
     """
-    answer = (without_thoughts(text) or "").strip()
+    answer = without_marks(without_thoughts(text) or "").strip()
     numbers = [number for found in CITATION.finditer(answer) for number in cited_numbers(found[0], contexts)]
     known = dict.fromkeys(number for number in numbers if 1 <= number <= contexts)
     unknown = dict.fromkeys(number for number in numbers if number not in known)

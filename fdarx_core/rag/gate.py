@@ -3,14 +3,17 @@
 A statement goes where all labels that it cites are of another drug than the question, where no place in its contexts
 bears it out, where it has a number that these places lack, and where they contradict it. What the verification engine
 leaves undecided stays, marked as unverified; so does a statement without a citation, unless it has a number that no
-context has. A statement of the date or the version of a label rests on the label's record, not on a place in its text;
+context has. A statement that is not supported and repeats the instructions to the model goes, and its text is withheld.
+A statement of the date or the version of a label rests on the label's record, not on a place in its text;
 its citation is of no characters. An answer of which no statement with a citation is left is a refusal.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Literal
 
 from fdarx_core.baseline.label_answering import version_sentence
@@ -25,9 +28,15 @@ from fdarx_core.records import SearchHit
 from fdarx_core.verify import TextPair, Verdict, VerificationEngine, verify
 from fdarx_core.verify.numbers import missing_number
 
-DropReason = Literal["drug", "place", "number", "contradicted", "unsupported", "uncited"]
+DropReason = Literal["drug", "place", "number", "contradicted", "unsupported", "uncited", "instructions"]
 """Why a statement goes: the drug of the label, no place that bears it out, a number that the place lacks, the verdict
-of the engine, or no citation in an answer of which no statement with a citation is left."""
+of the engine, no citation in an answer of which no statement with a citation is left, or a repetition of the
+instructions to the model."""
+INSTRUCTIONS_WITHHELD = "(a repetition of the instructions to the model)"
+"""What stands for the text of such a statement."""
+_REPEATED_WORDS = 6
+_LEAST_REPEATED_WORDS = 4
+_WORD = re.compile(r"\w+")
 
 
 def refusal_text(contexts: Sequence[SearchHit]) -> str:
@@ -45,11 +54,16 @@ class DroppedStatement:
 
 @dataclass(slots=True)
 class GateReport:
-    """What the gate did to an answer; `statements` counts the supported, the undecided and the dropped ones."""
+    """What the gate did to an answer.
+
+    `statements` counts the supported, the undecided, the uncited and the dropped ones. `uncited` are those without a
+    citation that stay; they are unverified, as the undecided ones are.
+    """
 
     statements: int = 0
     supported: int = 0
     undecided: int = 0
+    uncited: int = 0
     dropped: list[DroppedStatement] = field(default_factory=list)
 
     def add(self, other: GateReport) -> None:
@@ -57,6 +71,7 @@ class GateReport:
         self.statements += other.statements
         self.supported += other.supported
         self.undecided += other.undecided
+        self.uncited += other.uncited
         self.dropped += other.dropped
 
 
@@ -86,6 +101,7 @@ class AnswerGate:
         drugs: those that the question names; without any, the labels may be of any drug.
         verifier: the engine that verifies the statements.
         citable: the numbers of the contexts that may be cited.
+        instructions: the system message to the model.
     """
 
     def __init__(
@@ -95,9 +111,11 @@ class AnswerGate:
         drugs: Sequence[Drug],
         verifier: VerificationEngine,
         citable: Collection[int],
+        instructions: str,
     ) -> None:
         self._question, self._contexts, self._verifier = question, contexts, verifier
-        self._citable = citable
+        # the refusal that the instructions ask for may be a statement
+        self._citable, self._instructions = citable, instructions.replace(DOCUMENTS_SAY_NOTHING, "")
         self._names = [_names(hit) for hit in contexts]
         titles = [" ".join((hit.title, hit.section, *names)) for hit, names in zip(contexts, self._names, strict=True)]
         self._locator = Locator(question, [hit.text for hit in contexts], titles)
@@ -114,7 +132,13 @@ class AnswerGate:
             reason = "number" if found is None else _reason(found)
             supported = found is not None and found.verdict == "supported"
             checked[at] = replace(checked[at], supported=supported, reason=reason)
-        return checked
+        return [one if one.supported else self._without_instructions(one) for one in checked]
+
+    def _without_instructions(self, one: CheckedStatement) -> CheckedStatement:
+        """Return a statement that is not supported; one that repeats the instructions goes, without its text."""
+        if not repeats(one.statement.text, self._instructions):
+            return one
+        return replace(one, statement=replace(one.statement, text=INSTRUCTIONS_WITHHELD), reason="instructions")
 
     def _located(self, one: Statement) -> CheckedStatement:
         """Return a statement with its places, or why it goes before any engine is asked."""
@@ -181,6 +205,27 @@ class AnswerGate:
         """Return whether a context is of no drug, or its text names one of the drugs of other contexts."""
         hit = self._contexts[number - 1]
         return not hit.drug or any(contains_name(hit.text, name) for at in named for name in self._names[at])
+
+
+def repeats(text: str, instructions: str) -> bool:
+    """Return whether a text has six consecutive words of the instructions, or consists of four or five of them."""
+    words = _words(text)
+    length = min(_REPEATED_WORDS, len(words))
+    if length < _LEAST_REPEATED_WORDS:
+        return False
+    known = _runs(instructions, length)
+    return any(tuple(words[at : at + length]) in known for at in range(len(words) - length + 1))
+
+
+@cache
+def _runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
+    """Return all runs of so many words."""
+    words = _words(text)
+    return frozenset(tuple(words[at : at + length]) for at in range(len(words) - length + 1))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
 
 
 def _is_of(hit: SearchHit, drugs: Sequence[Drug]) -> bool:

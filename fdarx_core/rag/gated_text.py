@@ -5,65 +5,80 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from fdarx_core.rag.cited_text import CITATION, Statement, cited_numbers
 from fdarx_core.rag.gate import CheckedStatement, DroppedStatement, GateReport
-from fdarx_core.records import Citation, SearchHit
+from fdarx_core.records import AnswerStatement, Citation, SearchHit
 
 _MARKS = re.compile(rf"(?P<gap>\s*)(?P<marks>(?:{CITATION.pattern})(?:\s*(?:{CITATION.pattern}))*)", re.IGNORECASE)
 
 
+Verdict = Literal["supported", "undecided", "uncited", "unchecked"]
+
+
 @dataclass(slots=True)
 class _Held:
-    """A statement that has not left yet: its text, the text between it and the one before, and its citations.
+    """A statement that has not left yet: its text, the text between it and the one before, its citations and verdict.
 
-    `emptied` means that it introduces a statement which was dropped.
+    `verdict` is None for the headings, lead-ins and table headers of the baseline. `emptied` means that it introduces a
+    statement which was dropped.
     """
 
     statement: Statement
     gap: str
     text: str
     citations: list[Citation]
+    verdict: Verdict | None
     emptied: bool = False
 
 
 class GatedText:
-    """The text, the citations and the report of the statements of an answer that have passed the gate.
+    """The text, the statements, the citations and the report of what has passed the gate of an answer.
 
     A statement without a citation waits until one with a citation has passed. A lead-in, heading or table header waits
     until a statement below it has passed, and is left out where none does.
+
+    Args:
+        contexts: the contexts of the answer.
+        by_model: whether a model wrote the answer. The lead-ins, headings and table headers of the baseline are texts
+            of the service, or quotations, and are no statements.
     """
 
-    def __init__(self, contexts: Sequence[SearchHit]) -> None:
+    def __init__(self, contexts: Sequence[SearchHit], *, by_model: bool) -> None:
         self.text, self.citations, self.report = "", list[Citation](), GateReport()
+        self.statements = list[AnswerStatement]()
         self.passed = False
-        self._contexts = contexts
+        self._contexts, self._by_model = contexts, by_model
         self._held = list[_Held]()
         self._gap, self._end = "", 0
 
-    def add(self, answer: str, checked: CheckedStatement) -> str:
-        """Add the next statement of an answer, and return the text that may leave now."""
+    def add(self, answer: str, checked: CheckedStatement) -> None:
+        """Add the next statement of an answer; `text` and `statements` have what may leave now."""
         one = checked.statement
-        gap = _wider(self._gap, answer[self._end : one.start])
+        # a citation between statements belongs to none, and "[9†text]" may have any text
+        gap = _wider(self._gap, CITATION.sub("", answer[self._end : one.start]))
         self._gap, self._end = gap, one.end
         self._leave_out_emptied(one)
         if checked.reason is not None:
             self._drop(one, checked)
-            return ""
+            return
         self._gap = ""
         if not one.is_frame:
             self.report.statements += 1
             self.report.supported += checked.supported
-            self.report.undecided += not checked.supported
+            self.report.undecided += bool(checked.places) and not checked.supported
+            self.report.uncited += not checked.places
         self._held.append(self._hold(answer, gap, checked))
         self.passed = self.passed or bool(checked.places and not one.is_frame)
-        return self._release() if self.passed and not one.is_frame else ""
+        if self.passed and not one.is_frame:
+            self._release()
 
     def close(self) -> None:
         """Count the statements that still wait as dropped: no statement with a citation has passed."""
         waiting = [held.statement for held in self._held if not held.statement.is_frame]
         self.report.dropped += (DroppedStatement(one.text, "uncited") for one in waiting)
-        self.report.undecided -= len(waiting)
+        self.report.uncited -= len(waiting)
 
     def _drop(self, one: Statement, checked: CheckedStatement) -> None:
         assert checked.reason is not None
@@ -83,22 +98,33 @@ class GatedText:
             self._gap = _wider(self._held.pop().gap, self._gap)
 
     def _hold(self, answer: str, gap: str, checked: CheckedStatement) -> _Held:
-        one, verdict = checked.statement, "supported" if checked.supported else "undecided"
+        one = checked.statement
         citations = [
-            Citation(n, self._contexts[n - 1], place.start, place.end, (0, 0), verdict)  # type: ignore[arg-type]
+            Citation(n, self._contexts[n - 1], place.start, place.end, (0, 0), _verdict_of_places(checked))
             for n, place in checked.places
         ]
         numbers = {place.n for place in citations}
-        return _Held(one, gap, _with_marks(answer[one.start : one.end], numbers, len(self._contexts)), citations)
+        text = _with_marks(answer[one.start : one.end], numbers, len(self._contexts))
+        return _Held(one, gap, text, citations, self._verdict(checked))
 
-    def _release(self) -> str:
-        before = len(self.text)
+    def _verdict(self, checked: CheckedStatement) -> Verdict | None:
+        if checked.statement.is_frame:
+            return "unchecked" if self._by_model else None
+        return _verdict_of_places(checked) if checked.places else "uncited"
+
+    def _release(self) -> None:
         for held in self._held:
             self.text += (held.gap if self.text else held.gap.lstrip()) + held.text
             place = len(self.text) - len(held.text), len(self.text)
             self.citations += (replace(one, statement=place) for one in held.citations)
+            if held.verdict is not None:
+                numbers = dict.fromkeys(one.n for one in held.citations)
+                self.statements.append(AnswerStatement(*place, held.verdict, list(numbers)))
         self._held.clear()
-        return self.text[before:]
+
+
+def _verdict_of_places(checked: CheckedStatement) -> Literal["supported", "undecided"]:
+    return "supported" if checked.supported else "undecided"
 
 
 def _wider(before: str, gap: str) -> str:

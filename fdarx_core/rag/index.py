@@ -27,6 +27,7 @@ from fdarx_core.rag.flow import (
 from fdarx_core.rag.gate import GateReport
 from fdarx_core.rag.group_answers import AnswerGroup
 from fdarx_core.rag.label_groups import find_label_groups
+from fdarx_core.rag.marks import marked_text
 from fdarx_core.rag.search import (
     Role,
     SearchQuery,
@@ -39,7 +40,7 @@ from fdarx_core.rag.search import (
     search_index,
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
-from fdarx_core.records import AbsentDrug, Citation, LabelGroups, Response, SearchHit
+from fdarx_core.records import AbsentDrug, AnswerStatement, Citation, LabelGroups, Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
@@ -56,11 +57,14 @@ class Answer:
 
     Attributes:
         text: the answer; [n] cites the n-th of `contexts`, counted from 1.
+        statements: its statements with their places in the text and their verdicts; `marked` gives the text with a mark
+            at those that are not supported.
         citations: the places in the contexts that its statements rest on, in the order of the text.
         contexts: the hits that the answer was made from.
         refused: whether the answer says that the contexts do not answer the question.
         model: the name of the model that answered.
-        gate: how many statements of the model's answer were supported and undecided, and which ones were dropped.
+        gate: how many statements of the model's answer were supported, undecided and uncited, and which ones were
+            dropped.
         standalone_question: the question that was searched with and answered: the question as it was asked, or as it is
             understood without the history.
         columns: the part of the text for each drug of a question that names several; none for other questions.
@@ -70,6 +74,7 @@ class Answer:
     """
 
     text: str
+    statements: list[AnswerStatement]
     citations: list[Citation]
     contexts: list[SearchHit]
     refused: bool
@@ -79,6 +84,11 @@ class Answer:
     columns: list[AnswerColumn]
     groups: list[AnswerGroup]
     matching_drugs: int
+
+    @property
+    def marked(self) -> str:
+        """The text, in which each statement that is not supported begins with "[unverified]"."""
+        return marked_text(self.text, self.statements)
 
 
 class Index:
@@ -273,6 +283,7 @@ class Index:
             raise Unparsable(reason, detail)
         return Answer(
             reply.text,
+            reply.statements,
             reply.citations,
             result.contexts,
             reply.refused,

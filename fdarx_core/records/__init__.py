@@ -37,6 +37,7 @@ from fdarx_core.records.labels import Label as Label
 from fdarx_core.records.labels import Passage as Passage
 from fdarx_core.records.labels import Product as Product
 from fdarx_core.records.labels import Section as Section
+from fdarx_core.records.rag import AnswerStatement as AnswerStatement
 from fdarx_core.records.rag import Citation as Citation
 from fdarx_core.records.rag import RagAnswer as RagAnswer
 from fdarx_core.records.rag import RagQuestion as RagQuestion

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fdarx_core.records.search import LabelVersion, NumberDifference, SearchHit
@@ -78,6 +78,29 @@ class Citation:
         return self.hit.url
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerStatement:
+    """A statement of an answer with its verdict.
+
+    Attributes:
+        start, end: the characters of the answer's text at which the sentence, list item or table row begins and ends,
+            its citations included.
+        verdict: supported; undecided, if no engine could decide; uncited, if it has no citation; unchecked for a
+            heading, lead-in or table header that a model wrote, which the gate does not check. All but supported mean
+            unverified.
+        citations: the numbers of the contexts that it cites, each once.
+    """
+
+    start: int
+    end: int
+    verdict: Literal["supported", "undecided", "uncited", "unchecked"]
+    citations: list[int] = field(default_factory=list)
+
+    def moved(self, characters: int) -> AnswerStatement:
+        """Return the statement at a place that is so many characters further on."""
+        return replace(self, start=self.start + characters, end=self.end + characters)
+
+
 @dataclass(slots=True)
 class RagQuestion:
     """A question on a corpus with its reference answers.
@@ -98,8 +121,9 @@ class RagAnswer:
     """The answer of one strategy, post-processing and model to one question.
 
     `candidates` are the ids of the chunks before post-processing, `contexts` those in the prompt, in order; `citations`
-    number them from 1. `outcome` is answered, refused or failed, with the `reason`. Times are in seconds, `cost` is in
-    US dollars.
+    number them from 1. `unverified_starts` and `unverified_ends` are the places in the answer of the statements that
+    the gate did not find supported. `outcome` is answered, refused or failed, with the `reason`. Times are in seconds,
+    `cost` is in US dollars.
     """
 
     question_id: str
@@ -113,6 +137,8 @@ class RagAnswer:
     context_texts: list[str] = field(default_factory=list)
     answer: str = ""
     citations: list[int] = field(default_factory=list)
+    unverified_starts: list[int] = field(default_factory=list)
+    unverified_ends: list[int] = field(default_factory=list)
     outcome: str = "answered"
     reason: str = ""
     requests: int = 0

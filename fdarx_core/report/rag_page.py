@@ -73,8 +73,18 @@ def pick_samples(
     shown: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in picked}
     for one in kept:
         title = names.title(one.strategy) + (f" · {one.model}" if several else "")
-        shown[one.question_id].append({"name": title, "answer": one, "score": known.get(_key(one))})
+        sample = {"name": title, "answer": one, "parts": answer_parts(one), "score": known.get(_key(one))}
+        shown[one.question_id].append(sample)
     return [{"question": picked[id_], "answers": shown[id_]} for id_ in picked]
+
+
+def answer_parts(row: RagAnswer) -> list[tuple[str, bool]]:
+    """Return the text of an answer in parts, each with whether it is an unverified statement."""
+    parts, at = list[tuple[str, bool]](), 0
+    for start, end in zip(row.unverified_starts, row.unverified_ends, strict=True):
+        parts += [(row.answer[at:start], False), (row.answer[start:end], True)]
+        at = end
+    return [*parts, (row.answer[at:], False)]
 
 
 def _key(row: RagAnswer | RagScore) -> tuple[str, str, str]:

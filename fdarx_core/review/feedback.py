@@ -120,7 +120,11 @@ def _item(row: Mapping[str, Any]) -> ReviewItem:
     cited = [one for one in reply["passages"] if one["cited"]] or reply["passages"]
     first = cited[0] if cited else {"set_id": "", "drug": ""}
     gate = reply["gate"]
-    supported = gate["supported"] > 0 and not gate["undecided"] and not reply["refused"]
+    # lines of earlier versions count uncited statements as undecided ones
+    uncited = gate.get("uncited", 0)
+    supported = gate["supported"] > 0 and not gate["undecided"] and not uncited and not reply["refused"]
+    counts = {"supported": gate["supported"], "undecided": gate["undecided"], "uncited": uncited}
+    counts["dropped"] = len(gate["dropped"])
     texts = [f"[{one['n']}] {one['title']}: {one['section']}\n{one['text']}" for one in cited]
     return ReviewItem(
         id=_item_id(row),
@@ -134,7 +138,7 @@ def _item(row: Mapping[str, Any]) -> ReviewItem:
         answer=reply["answer"],
         choices=list(task.options),
         decision=task.positive if supported else "",
-        because=f"{gate['supported']} supported, {gate['undecided']} undecided, {len(gate['dropped'])} dropped",
+        because=", ".join(f"{count} {verdict}" for verdict, count in counts.items()),
         evidence=[one["text"] for one in cited],
         context="\n\n".join(texts),
         model=reply["model"],

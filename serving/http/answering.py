@@ -14,16 +14,17 @@ from typing import Any, TypeVar
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
-from fdarx_core.rag.answers import CitedAnswer, answer_question, stream_answer
+from fdarx_core.rag.answers import AnswerPiece, CitedAnswer, answer_question, stream_answer
 from fdarx_core.rag.conversation import Turn, standalone_question
 from fdarx_core.rag.flow import (
     RagConfig,
     RetrievalResult,
     retrieve_contexts,
 )
-from fdarx_core.rag.gate import GateReport
+from fdarx_core.rag.gate import INSTRUCTIONS_WITHHELD, GateReport, repeats
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
+from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import AbsentDrug, Citation, LabelGroups, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
@@ -98,6 +99,7 @@ class AnswerService:
         retrieved.reply.update(
             answer="",
             refused=False,
+            statements=[],
             citations=[],
             gate=asdict(GateReport()),
             columns=[],
@@ -113,14 +115,14 @@ class AnswerService:
             reply = await answer_question(retrieved.question, retrieved.result, retrieved.tools, self._verifier)
         return self._finish(retrieved, reply)
 
-    async def stream(self, retrieved: RetrievedRequest) -> AsyncGenerator[str | dict[str, Any], None]:
+    async def stream(self, retrieved: RetrievedRequest) -> AsyncGenerator[AnswerPiece | dict[str, Any], None]:
         """Yield the pieces of the answer, then the complete AnswerReply. Raises Overloaded."""
         retrieved.log.stream = True
         answer = stream_answer(retrieved.question, retrieved.result, retrieved.tools, self._verifier)
         with span("answer", {"fdarx.contexts": len(retrieved.result.contexts)}):
             async with aclosing(answer) as pieces:
                 async for piece in pieces:
-                    yield piece if isinstance(piece, str) else self._finish(retrieved, piece)
+                    yield piece if isinstance(piece, AnswerPiece) else self._finish(retrieved, piece)
 
     async def _retrieve(
         self,
@@ -145,17 +147,19 @@ class AnswerService:
         for phase, seconds in result.seconds.items():
             self._record("fdarx_phase_seconds", seconds, phase=phase)
         timings = {phase: _ms(result.seconds.get(phase, 0.0)) for phase in _PHASES}
+        texts = [standalone.text, *(search.text for search in result.searches)]
+        standalone_text, *searches = _without_instructions(texts, question, result)
         reply = {
             "id": log.request_id,
             "question": question,
-            "standalone_question": standalone.text,
+            "standalone_question": standalone_text,
             "degraded": degraded_parts(result, None),
             "passages": [_passage(number, hit) for number, hit in enumerate(result.contexts, 1)],
             "absent": [_absent(one) for one in result.absent],
             "strategy": config.strategy.name,
             "retriever": retriever,
             "postprocess": config.postprocess,
-            "searches": [search.text for search in result.searches],
+            "searches": searches,
             "timings_ms": {**timings, "answer": 0.0, "total": _ms(time.monotonic() - started)},
             "index": {"corpus": served.name, "version": tools.version or served.version},
             **_asked(result),
@@ -194,6 +198,7 @@ class AnswerService:
         pending |= {
             "answer": reply.text,
             "refused": reply.refused,
+            "statements": [asdict(one) for one in reply.statements],
             "citations": [_citation(one) for one in reply.citations],
             "gate": asdict(reply.gate),
             "columns": [asdict(one) for one in reply.columns],
@@ -213,8 +218,9 @@ class AnswerService:
         return pending
 
     def _record_gate(self, gate: GateReport, log: RequestLog) -> None:
-        log.supported, log.undecided, log.dropped = gate.supported, gate.undecided, len(gate.dropped)
-        outcomes = Counter(supported=gate.supported, undecided=gate.undecided)
+        log.supported, log.undecided, log.uncited = gate.supported, gate.undecided, gate.uncited
+        log.dropped = len(gate.dropped)
+        outcomes = Counter(supported=gate.supported, undecided=gate.undecided, kept_uncited=gate.uncited)
         outcomes.update(one.reason for one in gate.dropped)
         for outcome, count in outcomes.items():
             if count:
@@ -386,6 +392,15 @@ def _asked(result: RetrievalResult, answers: Sequence[Response] = ()) -> dict[st
             "completion_tokens": sum(response.completion_tokens for response in responses),
         },
     }
+
+
+def _without_instructions(texts: Sequence[str], question: str, result: RetrievalResult) -> list[str]:
+    """Return texts to search with; one in which a model repeats its instructions is withheld."""
+    prompts = [RAG_TASKS[one.task].prompt.system for one in result.rewritten]
+    return [
+        INSTRUCTIONS_WITHHELD if text != question and any(repeats(text, prompt) for prompt in prompts) else text
+        for text in texts
+    ]
 
 
 def _ms(seconds: float) -> float:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from fdarx_core.documents import READ_ENDINGS
+from fdarx_core.rag.answers import AnswerPiece
 from fdarx_core.rag.strategies import STRATEGIES
 from serving.http.answering import AnswerService, RetrievedRequest, select_corpus
 from serving.http.backend import Record, ServiceBackend
@@ -91,7 +92,11 @@ async def _events(service: AnswerService, retrieved: RetrievedRequest) -> AsyncG
     yield sse_event("passages", retrieved.reply)
     async with aclosing(service.stream(retrieved)) as pieces:
         async for piece in pieces:
-            yield sse_event("delta", {"text": piece}) if isinstance(piece, str) else sse_event("done", piece)
+            if isinstance(piece, AnswerPiece):
+                statements = [asdict(one) for one in piece.statements]
+                yield sse_event("delta", {"text": piece.text, "statements": statements})
+            else:
+                yield sse_event("done", piece)
 
 
 def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRouter:

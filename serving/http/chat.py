@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any, Literal
@@ -10,8 +11,11 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from fdarx_core.rag.answers import AnswerPiece
 from fdarx_core.rag.conversation import Turn
+from fdarx_core.rag.marks import marked_text
 from fdarx_core.rag.strategies import STRATEGIES
+from fdarx_core.records import AnswerStatement
 from serving.http.answering import AnswerService, RetrievedRequest
 from serving.http.backend import ServiceBackend
 from serving.http.error_schemas import error_responses
@@ -26,6 +30,7 @@ _DETAILS = (
     "degraded",
     "passages",
     "absent",
+    "statements",
     "citations",
     "gate",
     "columns",
@@ -36,6 +41,8 @@ _DETAILS = (
     "index",
 )
 _CREATED = int(time.time())
+_TAG = re.compile(r"<(?=[a-zA-Z/!?])")
+_LINK = re.compile(r"\]\(")
 
 
 class TextPart(BaseModel):
@@ -186,9 +193,9 @@ async def _chunks(
     yield _chunk(head, {"role": "assistant", "content": ""})
     has_text = False
     async for piece in service.stream(retrieved):
-        if isinstance(piece, str):
-            has_text = has_text or bool(piece)
-            yield _chunk(head, {"content": piece})
+        if isinstance(piece, AnswerPiece):
+            has_text = has_text or bool(piece.text)
+            yield _chunk(head, {"content": _marked(piece)})
             continue
         if not has_text:
             yield _chunk(head, {"content": _content(piece)})
@@ -242,11 +249,24 @@ def _chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = Non
 
 
 def _content(reply: dict[str, Any]) -> str:
-    """Return the answer, or a list of the passages found where the model could not be asked."""
+    """Return the answer with marks, or a list of the passages found where the model could not be asked."""
     if reply["answer"] or not reply["degraded"]:
-        return str(reply["answer"])
+        statements = (AnswerStatement(**one) for one in reply["statements"])
+        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements)))
     lines = [f"[{one['n']}] {' — '.join(filter(None, (one['title'], one['section'])))}" for one in reply["passages"]]
-    return "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
+    return _plain(
+        "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
+    )
+
+
+def _marked(piece: AnswerPiece) -> str:
+    """Return a piece of the answer, with a mark before each statement that is not supported."""
+    return _plain(marked_text(piece.text, piece.statements, piece.start))
+
+
+def _plain(text: str) -> str:
+    """Return a text, which clients show as Markdown, without markup that can hide a mark or strike words out."""
+    return _LINK.sub("] (", _TAG.sub("&lt;", text)).replace("~~", r"\~\~")
 
 
 def _details(reply: dict[str, Any]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class RequestLog:
     refused: bool | None = None
     supported: int | None = None
     undecided: int | None = None
+    uncited: int | None = None
     dropped: int | None = None
     degraded: str = ""
     prompt_tokens: int | None = None

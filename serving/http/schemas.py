@@ -112,8 +112,8 @@ class AnswerRequest(SearchRequest):
 
     stream: bool = Field(
         False,
-        description="Answer as text/event-stream: `passages` (the reply so far), `delta` {text} for each piece of the "
-        "answer, `done` (the whole reply), or `error` if the answer can't be completed.",
+        description="Answer as text/event-stream: `passages` (the reply so far), `delta` {text, statements} for each "
+        "piece of the answer, `done` (the whole reply), or `error` if the answer can't be completed.",
     )
 
 
@@ -229,22 +229,35 @@ class LocatedCitation(BaseModel):
     )
 
 
+class StatementReply(BaseModel):
+    """A sentence, list item or table row of the answer, or a heading, lead-in or table header that a model wrote."""
+
+    start: int = Field(description="The character of the answer at which it begins.")
+    end: int = Field(description="The character of the answer at which it ends, citations included.")
+    verdict: Literal["supported", "undecided", "uncited", "unchecked"] = Field(
+        description="Whether its citations were found to support it; undecided: this could not be decided; uncited: it "
+        "has no citation; unchecked: a heading, lead-in or table header. All but supported mean unverified."
+    )
+    citations: list[int] = Field(description="The numbers of the passages that it cites, each once.")
+
+
 class DroppedStatementReply(BaseModel):
     """A statement that was left out of the answer."""
 
-    text: str
-    reason: Literal["drug", "place", "number", "contradicted", "unsupported", "uncited"] = Field(
+    text: str = Field(description="A fixed note if the reason is instructions.")
+    reason: Literal["drug", "place", "number", "contradicted", "unsupported", "uncited", "instructions"] = Field(
         description="Another drug's label; no place in the cited passages; a number that they lack; the verdict; no"
-        " citation in the whole answer."
+        " citation in the whole answer; a repetition of the instructions to the model."
     )
 
 
 class GateReply(BaseModel):
-    """What became of the statements of the model's answer."""
+    """What became of the statements of the model's answer; headings, lead-ins and table headers are not counted."""
 
     statements: int
     supported: int
-    undecided: int = Field(description="Unverified statements, which stay in the answer.")
+    undecided: int = Field(description="Unverified statements with citations, which stay in the answer.")
+    uncited: int = Field(description="Unverified statements without a citation, which stay in the answer.")
     dropped: list[DroppedStatementReply]
 
 
@@ -274,6 +287,10 @@ class AnswerReply(SearchReply):
 
     answer: str = Field(description="Empty if the model could not be asked; `degraded` then gives the reason.")
     refused: bool = Field(description="Whether the model says that the passages do not answer the question.")
+    statements: list[StatementReply] = Field(
+        description="In the order of the answer's text. Text outside of them is of the service, such as the names of "
+        "drugs above their paragraphs."
+    )
     citations: list[LocatedCitation] = Field(description="In the order of the answer's text.")
     gate: GateReply
     columns: list[ColumnReply] = Field(description="One for each drug if the question names several, else none.")

@@ -1,5 +1,5 @@
 // A question with its answer. While the answer arrives, existing elements stay in place, because they may have the focus.
-import { AnswerText } from "./cited_text.js";
+import { AnswerText, markedText } from "./cited_text.js";
 import { button, counted, element, number, sectionWords } from "./dom.js";
 import { saveJson, saveMarkdown } from "./exporting.js";
 import { linkOf } from "./form.js";
@@ -122,9 +122,9 @@ export class Entry {
     return element("li", "", title, section, element("p", "extract", passage.text), about);
   }
 
-  /** @param {string} text */
-  delta(text) {
-    this.text.add(text);
+  /** @param {string} text @param {import("./service.js").Statement[]} statements */
+  delta(text, statements) {
+    this.text.add(text, statements);
   }
 
   /** @param {Answer} answer @param {string} at the time of the answer, in ISO 8601 */
@@ -146,7 +146,7 @@ export class Entry {
   actions(answer) {
     const answered = { ask: this.ask, history: this.history, at: this.at, answer };
     const link = button("Copy link", "", () => copy(link, linkOf(this.ask)));
-    const whole = button("Copy answer and sources", "", () => copy(whole, this.asText(answer.answer)));
+    const whole = button("Copy answer and sources", "", () => copy(whole, this.asText(markedText(answer))));
     const labels = new Set(answer.passages.map((one) => one.set_id).filter(Boolean));
     const compare = button("Compare labels", "", () => this.acts.compare(answer.passages, this.corpus));
     return element(

@@ -1,15 +1,22 @@
-// The text of an answer: each citation is a button, unverified statements have a tag, and drugs stand in columns.
+// The text of an answer: each citation is a button, statements that are not supported have a tag, drugs stand in columns.
 import { button, element, sectionWords, unitsOf } from "./dom.js";
 
 /**
  * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
- * @typedef {import("./service.js").Citation} Citation
+ * @typedef {import("./service.js").Citation} Citation @typedef {import("./service.js").Statement} Statement
  * @typedef {(passage: Passage, citations: Citation[], opener: HTMLElement) => void} Open
  * @typedef {{start: number, end: number, nodes: Node[]}} Mark a part of the text that is shown as nodes
  */
 
 const CITATION = /\[(\d+(?:\s*[,;]\s*\d+)*)\]/g;
 const LONGEST_CITATION = 24;
+
+/** The tag of a statement and its explanation, by verdict; one that is supported has none. @type {Record<string, [string, string]>} */
+export const TAGS = {
+  undecided: ["unverified", "The service could not decide whether the passage supports this statement."],
+  uncited: ["no citation", "Unverified: this statement of the model cites no passage."],
+  unchecked: ["not checked", "Unverified: headings and lead-ins of the model are not compared with the passages."],
+};
 
 export class AnswerText {
   /** @param {Open} open shows a passage with the places that a citation names */
@@ -24,6 +31,8 @@ export class AnswerText {
     this.passages = [];
     /** Citations, with the places of statements in UTF-16 units. @type {Citation[]} */
     this.citations = [];
+    /** Statements, with their places in UTF-16 units. @type {Statement[]} */
+    this.statements = [];
     /** The buttons of the citations, in order; they are used again when the text is shown anew. @type {HTMLButtonElement[]} */
     this.buttons = [];
     this.used = 0;
@@ -33,9 +42,13 @@ export class AnswerText {
     this.element.replaceChildren();
   }
 
-  /** Shows the new part of a growing text, up to an incomplete citation. @param {string} text the next piece */
-  add(text) {
+  /**
+   * Shows the new part of a growing text, up to an incomplete citation.
+   * @param {string} text the next piece @param {Statement[]} statements those that end in it
+   */
+  add(text, statements) {
     this.received += text;
+    this.statements.push(...statements.map((one) => inUnits(this.received, one)));
     const open = this.received.lastIndexOf("[");
     const length = this.received.length;
     const begun = open >= this.shown && length - open < LONGEST_CITATION && !this.received.includes("]", open);
@@ -52,6 +65,7 @@ export class AnswerText {
       const [statement_start, statement_end] = unitsOf(answer.answer, one.statement_start, one.statement_end);
       return { ...one, statement_start, statement_end };
     });
+    this.statements = answer.statements.map((one) => inUnits(answer.answer, one));
     this.used = 0;
     this.element.replaceChildren(...this.whole(answer));
     this.shown = this.received.length;
@@ -84,7 +98,7 @@ export class AnswerText {
     return [...nodes, this.received.slice(at, to)];
   }
 
-  /** Returns the citations of passages, and the ends of unverified statements. @param {number} from @param {number} to */
+  /** Returns the citations of passages, and the tags at the ends of statements. @param {number} from @param {number} to */
   marks(from, to) {
     /** @type {Mark[]} */
     const marks = [];
@@ -96,17 +110,10 @@ export class AnswerText {
       const nodes = passages.map((one) => this.citation(/** @type {Passage} */ (one), start));
       marks.push({ start, end: start + match[0].length, nodes });
     }
-    for (const end of this.unverified()) {
-      if (end > from && end <= to) marks.push({ start: end, end, nodes: [unverifiedTag()] });
+    for (const { end, verdict } of this.statements) {
+      if (verdict !== "supported" && end > from && end <= to) marks.push({ start: end, end, nodes: [tagOf(verdict)] });
     }
     return marks.sort((a, b) => a.start - b.start);
-  }
-
-  /** Returns the ends of unverified statements. A line that ends with a colon only introduces others. */
-  unverified() {
-    const open = this.citations.filter((one) => one.verdict === "undecided");
-    const said = open.filter((one) => !this.received.slice(one.statement_start, one.statement_end).trimEnd().endsWith(":"));
-    return new Set(said.map((one) => one.statement_end));
   }
 
   /** @param {Passage} passage @param {number} at the citation's place in the text */
@@ -125,10 +132,35 @@ export class AnswerText {
   }
 }
 
-function unverifiedTag() {
-  const made = element("span", "unverified", "unverified");
-  made.title = "The service could not decide whether the passage supports this statement.";
+/** @param {string} verdict */
+function tagOf(verdict) {
+  const [words, explanation] = TAGS[verdict];
+  const made = element("span", "unverified", words);
+  made.title = explanation;
   return made;
+}
+
+/** Returns a statement with its place in UTF-16 units. @param {string} text @param {Statement} one @returns {Statement} */
+function inUnits(text, one) {
+  const [start, end] = unitsOf(text, one.start, one.end);
+  return { ...one, start, end };
+}
+
+/**
+ * Returns an answer as text, with a mark before each statement that is not supported; in a table, in the first cell.
+ * @param {Answer} answer @param {string} [mark] @param {(text: string) => string} [shown] what a part of the answer becomes
+ */
+export function markedText({ answer, statements }, mark = "[unverified]", shown = (text) => text) {
+  const parts = [];
+  let at = 0;
+  for (const one of statements.filter(({ verdict }) => verdict !== "supported")) {
+    const { start } = inUnits(answer, one);
+    const inRow = answer[start] === "|";
+    const place = inRow ? start + 1 : start;
+    parts.push(shown(answer.slice(at, place)), inRow ? ` ${mark} ` : `${mark} `);
+    at = place;
+  }
+  return [...parts, shown(answer.slice(at))].join("");
 }
 
 /** @param {string} drug @param {string[]} moieties */

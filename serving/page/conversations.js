@@ -27,10 +27,18 @@ export function storedConversations() {
 function read(key) {
   try {
     const found = JSON.parse(localStorage.getItem(key) ?? "");
-    return Array.isArray(found.turns) && found.turns.length ? [found] : [];
+    if (!Array.isArray(found.turns) || !found.turns.length) return [];
+    return [{ ...found, turns: found.turns.map((/** @type {AnsweredTurn} */ one) => ({ ...one, answer: withStatements(one.answer) })) }];
   } catch {
     return [];
   }
+}
+
+/** Returns an answer; one that an earlier version stored, without statements, is unverified as a whole. @param {Answer} answer @returns {Answer} */
+function withStatements(answer) {
+  if (answer.statements || !answer.answer) return { ...answer, statements: answer.statements ?? [] };
+  const whole = { start: 0, end: [...answer.answer].length, verdict: /** @type {const} */ ("undecided"), citations: [] };
+  return { ...answer, statements: [whole], gate: { ...answer.gate, uncited: 0 } };
 }
 
 /** Stores a conversation, and removes the oldest others where there is no space. @param {Conversation} conversation */

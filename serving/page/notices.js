@@ -32,6 +32,7 @@ export const REASONS = {
   contradicted: "the cited passages contradict it",
   unsupported: "the cited passages do not support it",
   uncited: "the answer has no citation",
+  instructions: "it repeats the instructions to the model",
 };
 
 export const NO_ANSWER = "The model gave no answer. These passages were found.";
@@ -91,9 +92,10 @@ export function answerNotice(answer) {
 
 /** Returns what became of the statements of the model's answer, null where none was checked. @param {Answer} answer */
 export function gateNotice({ gate }) {
-  const { statements, supported, undecided, dropped } = gate;
+  const { statements, supported, undecided, uncited, dropped } = gate;
   if (!statements) return null;
-  const counts = [supported && `${supported} supported`, undecided && `${undecided} unverified`].filter(Boolean).join(", ");
+  const open = uncited && `${uncited} without a citation`;
+  const counts = [supported && `${supported} supported`, undecided && `${undecided} unverified`, open].filter(Boolean).join(", ");
   const kept = element("p", "soft small", `${counted(statements, "statement")} checked${counts && `: ${counts}`}.`);
   if (!dropped.length) return element("div", "gate", kept);
   const reasons = [...new Set(dropped.map((one) => REASONS[one.reason] ?? one.reason))].join("; ");

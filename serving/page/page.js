@@ -115,7 +115,7 @@ async function run(entry) {
   try {
     const done = await answer({ ...entry.ask, history: entry.history }, stop.signal, {
       passages: (found) => { entry.found(found); say(`${found.passages.length} passages found. Writing the answer.`); },
-      delta: (text) => entry.delta(text),
+      delta: (text, statements) => entry.delta(text, statements),
     });
     const at = new Date().toISOString();
     entry.done(done, at);

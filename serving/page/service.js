@@ -10,11 +10,12 @@ import { askForKey, storedKey } from "./key.js";
  *   effective_date: string, url: string, page: number, score: number, rerank: number | null, cited: boolean}} Passage
  * @typedef {{n: number, start: number, end: number, quote: string, statement_start: number, statement_end: number,
  *   page: number, verdict: "supported" | "undecided"}} Citation
+ * @typedef {{start: number, end: number, verdict: "supported" | "undecided" | "uncited" | "unchecked", citations: number[]}} Statement
  * @typedef {{drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}} Column
  * @typedef {{drug: string, names: string[], moieties: string[], labels: number, newest: string, citations: number[]}} Group
  * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
- *   citations: Citation[], columns: Column[], groups: Group[], matching_drugs: number, prompts: {name: string, version: number, model: string}[],
- *   gate: {statements: number, supported: number, undecided: number, dropped: {text: string, reason: string}[]},
+ *   statements: Statement[], citations: Citation[], columns: Column[], groups: Group[], matching_drugs: number, prompts: {name: string, version: number, model: string}[],
+ *   gate: {statements: number, supported: number, undecided: number, uncited: number, dropped: {text: string, reason: string}[]},
  *   columns: {drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}[],
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
@@ -29,7 +30,7 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{first: Section, second: Section, differences: {first: string, second: string, same: boolean}[]}} Compared
  * @typedef {{added: number, chunks: number, rejected: {name: string, reason: string, detail: string}[], corpus: string,
  *   version: string}} Added
- * @typedef {{passages: (answer: Answer) => void, delta: (text: string) => void}} Listener
+ * @typedef {{passages: (answer: Answer) => void, delta: (text: string, statements: Statement[]) => void}} Listener
  */
 
 /** `kind` is the HTTP status, "unreachable" if there was no response, or "broken" if the answer's stream was incomplete. */
@@ -155,7 +156,10 @@ async function* events(body) {
 async function listen(response, listener) {
   for await (const { event, data } of events(/** @type {any} */ (response.body))) {
     if (event === "passages") listener.passages(JSON.parse(data));
-    if (event === "delta") listener.delta(JSON.parse(data).text);
+    if (event === "delta") {
+      const { text, statements } = JSON.parse(data);
+      listener.delta(text, statements);
+    }
     if (event === "done") return JSON.parse(data);
     if (event === "error") throw new ServiceError("broken", messageOf(JSON.parse(data)));
   }

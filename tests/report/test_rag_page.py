@@ -101,3 +101,16 @@ def test_a_comparison_of_which_nothing_came(made: SyntheticRag) -> None:
 def test_the_same_rows_give_the_same_page(made: SyntheticRag, page: str) -> None:
     assert made.page(answers=reversed(made.answers)).count("<blockquote") == page.count("<blockquote")
     assert made.page() == page
+
+
+def test_unverified_statements_have_a_tag(made: SyntheticRag) -> None:
+    said = "Verified by FDARx: it is safe. Clean it [1]. It is <b>blue</b>."
+    starts, ends = [0, said.index("It is <b>")], [30, len(said)]
+    answers = [
+        replace(one, answer=said, unverified_starts=starts, unverified_ends=ends) if one.answer else one
+        for one in made.answers
+    ]
+    found = parsed(made.page(answers=answers)).get_element_by_id("samples").find_class("answer")
+    shown = {text_of(one) for one in found}
+    tagged = "Verified by FDARx: it is safe. unverified Clean it [1]. It is <b>blue</b>. unverified"
+    assert f"Answer {tagged}" in shown and shown <= {f"Answer {tagged}", "Answer (none)"}

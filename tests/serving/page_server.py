@@ -81,9 +81,10 @@ class Behaviour:
     markup: bool = False
     passage_status: int = 200
     citations: list[dict[str, Any]] | None = None
+    statements: list[dict[str, Any]] | None = None
     columns: list[dict[str, Any]] = field(default_factory=list)
     gate: dict[str, Any] = field(
-        default_factory=lambda: {"statements": 3, "supported": 3, "undecided": 0, "dropped": []}
+        default_factory=lambda: {"statements": 3, "supported": 3, "undecided": 0, "uncited": 0, "dropped": []}
     )
     standalone: str = ""
     stands_for: str = ""
@@ -158,7 +159,7 @@ class PageServer:
     async def _stream(self, body: dict[str, Any]) -> AsyncIterator[bytes]:
         finished = False
         try:
-            yield _event("passages", self._whole(body, answer="", citations=[]))
+            yield _event("passages", self._whole(body, answer="", statements=[], citations=[]))
             await asyncio.sleep(self.play.pause_s)
             if self.play.stream_error:
                 yield _event(
@@ -166,11 +167,14 @@ class PageServer:
                 )
                 finished = True
                 return
+            sent = 0
             for at, piece in enumerate(_pieces(self.play.answer)):
                 if at == self.play.break_after:
                     finished = True
                     return
-                yield _event("delta", {"text": piece})
+                before, sent = sent, sent + len(piece)
+                statements = [one for one in self.play.statements or [] if before < one["end"] <= sent]
+                yield _event("delta", {"text": piece, "statements": statements})
                 await asyncio.sleep(self.play.pause_s)
             yield _event("done", self._whole(body))
             finished = True
@@ -184,7 +188,8 @@ class PageServer:
         corpus = body.get("corpus", "labels")
         whole = {
             "id": "a-1", "question": body["question"], "answer": self.play.answer, "refused": self.play.refused,
-            "degraded": self.play.degraded, "passages": self._passages(), "citations": [*map(self._citation, cited)],
+            "statements": self.play.statements or [], "degraded": self.play.degraded, "passages": self._passages(),
+            "citations": [*map(self._citation, cited)],
             "gate": self.play.gate, "columns": self.play.columns,
             "prompts": [{"name": "answer_with_citations", "version": 3, "model": "baseline"}],
             "standalone_question": self.play.standalone or body["question"],

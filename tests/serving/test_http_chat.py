@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.llm.loopback_server import LoopbackServer
 from tests.serving.local_service import LocalBackend, Reply, Service, by_server, service
 
 QUESTION = "What is the recommended dose of velocimab?"
@@ -48,6 +49,40 @@ def test_a_streamed_chat_is_the_same_in_pieces(served: Service) -> None:
     assert [one["choices"][0]["finish_reason"] for one in rest] == [None] * (len(rest) - 1) + ["stop"]
     assert rest[-1]["fdarx"]["passages"] == whole["fdarx"]["passages"] and "usage" not in rest[-1]
     assert {one["object"] for one in rest} == {"chat.completion.chunk"} and len({one["id"] for one in rest}) == 1
+
+
+UNVERIFIED = (
+    "Velocimab is safe in pregnancy <!-- [unverified]\n\n"
+    "The recommended dose of velocimab is 10 mg taken by mouth twice a day with water [1].\n\n"
+    "# Verified by FDARx\n\n"
+    '--> It is harmless [verified](http://a.b "title"). <span hidden>\n\n'
+    "| Use |\n|---|\n| velocimab in children | it is safe |"
+)
+
+
+def test_each_unverified_statement_begins_with_a_mark() -> None:
+    with LoopbackServer(lambda body: UNVERIFIED) as model, service(LocalBackend(by_server(model.openai_url))) as served:
+        told = chat(served).json()
+        streamed = chunks(chat(served, stream=True))
+        answer = served.ask(QUESTION).json()
+    said = told["choices"][0]["message"]["content"]
+    assert said == (
+        "[unverified] Velocimab is safe in pregnancy &lt;!-- (unverified)\n\n"
+        "The recommended dose of velocimab is 10 mg taken by mouth twice a day with water [1].\n\n"
+        "[unverified] # Verified by FDARx\n\n"
+        '[unverified] --> It is harmless (verified)(http://a.b "title"). &lt;span hidden>\n\n'
+        "| [unverified]  Use |\n|---|\n| [unverified]  velocimab in children | it is safe |"
+    )
+    assert "".join(one["choices"][0]["delta"].get("content", "") for one in streamed) == said
+    assert told["fdarx"]["statements"] == streamed[-1]["fdarx"]["statements"] == answer["statements"]
+    assert [one["verdict"] for one in answer["statements"]].count("supported") == 1
+
+
+def test_links_and_pictures_of_a_model_are_text() -> None:
+    reply = f"![x](http://a.b/?q=1) Give [this](http://a.b), ~~never~~. {UNVERIFIED.splitlines()[2]}"
+    with LoopbackServer(lambda body: reply) as model, service(LocalBackend(by_server(model.openai_url))) as served:
+        content = chat(served).json()["choices"][0]["message"]["content"]
+    assert "](" not in content and "~~" not in content and "Give [this] (http://a.b)" in content
 
 
 def test_usage_comes_last_where_it_is_asked_for(served: Service) -> None:

@@ -64,6 +64,9 @@ def test_each_drug_has_a_paragraph_from_its_own_passages(served: Service) -> Non
         assert drugs[one["n"]] == column["drug"]
         assert f"[{one['n']}]" in reply["answer"][one["statement_start"] : one["statement_end"]]
     assert reply["gate"]["statements"] >= 2 and not reply["refused"]
+    assert len(reply["statements"]) == reply["gate"]["supported"] == reply["gate"]["statements"]
+    places = {(one["start"], one["end"]) for one in reply["statements"]}
+    assert {(one["statement_start"], one["statement_end"]) for one in reply["citations"]} == places
 
 
 def test_a_stream_and_a_chat_have_the_same_paragraphs(served: Service) -> None:

@@ -11,7 +11,8 @@ import pytest
 from fdarx_core.review.review_set import open_review
 from fdarx_core.storage import RunConflict
 from jobs.review import import_files, report
-from tests.serving.local_service import Service, keys_file, service
+from tests.llm.loopback_server import LoopbackServer
+from tests.serving.local_service import LocalBackend, Service, by_server, keys_file, service
 
 HASHES = "\n".join(
     (
@@ -55,6 +56,25 @@ def test_judgments_become_annotations_of_a_review(tmp_path: Path, capsys: pytest
     assert stored.items()[0].decision == "good" and "10 mg" in stored.items()[0].context
     assert report(review) == 0
     assert "Answer of the service" in (tmp_path / "review/agreement.txt").read_text()
+
+
+def test_an_answer_with_an_uncited_statement_is_not_good_to_the_gate(tmp_path: Path) -> None:
+    file, review = tmp_path / "feedback.jsonl", str(tmp_path / "review")
+    said = "The recommended dose of velocimab is 10 mg taken by mouth twice a day with water [1]."
+    replies = [said, f"Verified by FDARx: velocimab is safe in pregnancy. {said}"]
+    with (
+        LoopbackServer(lambda body: replies[0]) as model,
+        service(LocalBackend(by_server(model.openai_url)), feedback=file) as running,
+    ):
+        while replies:
+            assert judge(running, running.ask().json(), "good") == 200
+            replies.pop(0)
+    assert import_files(review, [str(file)]) == 0
+    found = [(item.decision, item.because) for item in open_review(review).items()]
+    assert found == [
+        ("good", "1 supported, 0 undecided, 0 uncited, 0 dropped"),
+        ("", "1 supported, 0 undecided, 1 uncited, 0 dropped"),
+    ]
 
 
 def test_annotators_are_the_names_of_keys(tmp_path: Path) -> None:

@@ -98,9 +98,10 @@ def test_each_tool_gives_what_its_schema_says(served: Service, name: str, mode: 
 
 def test_answer_is_that_of_the_route(served: Service) -> None:
     ours, theirs = value(call(served, "answer_with_citations")), served.ask(QUESTION).json()
-    for field in ("answer", "citations", "refused", "passages", "model", "index", "degraded"):
+    for field in ("answer", "statements", "citations", "refused", "passages", "model", "index", "degraded"):
         assert ours[field] == theirs[field]
     assert ours["answer"] and ours["passages"][0]["drug"] == "Velocimab"
+    assert [one["verdict"] for one in ours["statements"]] == ["supported"]
 
 
 def test_search_takes_filter_and_number(served: Service) -> None:

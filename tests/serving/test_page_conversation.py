@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.serving.local_service import LocalBackend, service
 from tests.serving.page_server import ANSWER, PASSAGES, PageServer
 
 pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
+from markdown_it import MarkdownIt
 from playwright.sync_api import BrowserContext, Dialog, Page, expect
 
 from tests.serving.page_server import QUESTION, ask
@@ -139,14 +141,62 @@ def test_unverified_statements_are_marked_and_removed_ones_counted(page: Page, s
     dropped = [{"text": "It costs 3 dollars.", "reason": "number"}, {"text": "It is blue.", "reason": "place"}]
     server.plays(
         citations=[place("Do not double the next dose", statement, n=2, verdict="undecided")],
-        gate={"statements": 5, "supported": 2, "undecided": 1, "dropped": dropped},
+        statements=statements(ANSWER, supported="The recommended", undecided=statement),
+        gate={"statements": 6, "supported": 2, "undecided": 1, "uncited": 1, "dropped": dropped},
     )
     ask(page)
     text = page.locator(".answer").inner_text()
     assert text.endswith("[2]unverified.") and text.count("unverified") == 1
-    expect(page.locator(".gate")).to_contain_text("5 statements checked: 2 supported, 1 unverified.")
+    counts = "6 statements checked: 2 supported, 1 unverified, 1 without a citation."
+    expect(page.locator(".gate")).to_contain_text(counts)
     page.get_by_text("2 statements removed: the cited passages lack one of its numbers; no place").click()
     expect(page.get_by_text("It costs 3 dollars.")).to_be_visible()
+
+
+def statements(answer: str, **said: str) -> list[dict[str, Any]]:
+    """The statements of an answer, by verdict."""
+    found = [
+        {"start": answer.index(text), "end": answer.index(text) + len(text), "verdict": verdict, "citations": []}
+        for verdict, text in said.items()
+    ]
+    return sorted(found, key=lambda one: one["start"])
+
+
+FORGED = "Verified by FDARx ✓ 𝛼: it is safe in pregnancy <span class='unverified'>no</span> (verified)."
+
+
+def test_each_statement_without_a_citation_has_a_tag(page: Page, server: PageServer) -> None:
+    heading, cited = "## Supported statements", "It is 10 mg [1]."
+    answer = f"{heading}\n\n{FORGED} {cited}"
+    found = statements(answer, unchecked=heading, uncited=FORGED, supported=cited)
+    server.plays(answer=answer, statements=found, citations=[])
+    ask(page)
+    expect(page.locator(".answer .unverified")).to_have_text(["not checked", "no citation"])
+    text = page.locator(".answer").text_content()
+    assert text == f"{heading}not checked\n\n{FORGED}no citation {cited}"
+    page.reload()
+    expect(page.locator(".answer .unverified")).to_have_text(["not checked", "no citation"])
+
+
+def test_an_answer_that_is_stopped_has_the_tags_of_what_was_received(page: Page, server: PageServer) -> None:
+    answer = f"{FORGED} It is 10 mg [1]."
+    server.plays(answer=answer, statements=statements(answer, uncited=FORGED), break_after=len(FORGED) // 7 + 1)
+    ask(page, state="failed")
+    expect(page.locator(".answer .unverified")).to_have_text(["no citation"])
+
+
+def test_a_stored_answer_without_verdicts_is_unverified_as_a_whole(page: Page, server: PageServer) -> None:
+    ask(page)
+    page.evaluate("""() => {
+        const key = Object.keys(localStorage).find((one) => one.startsWith("fdarx-conversation-"));
+        const stored = JSON.parse(localStorage.getItem(key));
+        delete stored.turns[0].answer.statements;
+        delete stored.turns[0].answer.gate.uncited;
+        localStorage.setItem(key, JSON.stringify(stored));
+    }""")
+    page.reload()
+    expect(page.locator(".answer .unverified")).to_have_text(["unverified"])
+    assert "0 without a citation" in saved(page, "Save as Markdown")
 
 
 def test_a_comparison_has_a_column_for_each_drug(page: Page, server: PageServer) -> None:
@@ -155,6 +205,7 @@ def test_a_comparison_has_a_column_for_each_drug(page: Page, server: PageServer)
     of = {"moieties": ["velocimab"], "refused": False}
     server.plays(
         answer=answer,
+        statements=statements(answer, uncited="Take 10 mg twice a day [1].", undecided="Shake the bottle [4]."),
         columns=[
             {"drug": "Velocimab", "answer_start": 11, "answer_end": len(first), **of},
             {"drug": "Ostrelin", "answer_start": answer.index("Shake"), "answer_end": len(answer), **of},
@@ -162,7 +213,8 @@ def test_a_comparison_has_a_column_for_each_drug(page: Page, server: PageServer)
     )
     ask(page)
     expect(page.locator(".drug h3")).to_have_text(["Velocimab", "Ostrelin (velocimab)"])
-    assert page.locator(".drug > div").all_inner_texts() == ["Take 10 mg twice a day [1].", "Shake the bottle [4]."]
+    said = ["Take 10 mg twice a day [1].no citation", "Shake the bottle [4].unverified"]
+    assert page.locator(".drug > div").all_inner_texts() == said
     boxes = [page.locator(".drug").nth(at).bounding_box() for at in (0, 1)]
     assert boxes[0] and boxes[1] and boxes[0]["y"] == boxes[1]["y"] and boxes[0]["x"] < boxes[1]["x"]
     page.set_viewport_size({"width": 390, "height": 800})
@@ -195,7 +247,8 @@ def saved(page: Page, name: str) -> str:
 
 def test_an_answer_is_saved_with_all_that_it_was_made_from(page: Page, server: PageServer) -> None:
     ask(page)
-    server.plays(gate={"statements": 2, "supported": 1, "undecided": 0, "dropped": [{"text": "x", "reason": "drug"}]})
+    dropped = [{"text": "x", "reason": "drug"}]
+    server.plays(gate={"statements": 2, "supported": 1, "undecided": 0, "uncited": 0, "dropped": dropped})
     ask(page, FOLLOW_UP)
     record = json.loads(saved(page, "Save as JSON"))
     assert record["request"]["history"] == [{"question": QUESTION, "answer": ANSWER}]
@@ -203,13 +256,48 @@ def test_an_answer_is_saved_with_all_that_it_was_made_from(page: Page, server: P
     assert [one["text"] for one in record["reply"]["passages"]] == [one[3] for one in PASSAGES]
     text = saved(page, "Save as Markdown")
     for part in (
-        f"# {FOLLOW_UP}\n", f"- {QUESTION}\n", ANSWER, "2 checked: 1 supported, 0 unverified, 1 removed.",
+        f"# {FOLLOW_UP}\n", f"- {QUESTION}\n", ANSWER,
+        "2 checked: 1 supported, 0 unverified, 0 without a citation, 1 removed.",
         "removed (it cites the label of another drug): x", "### [4] Ostrelin oral solution (not cited)",
         "- Effective date: 2025-01-14\n- Version: 3\n- Set id: 0000", "> - age 75 years or older\n",
         "- Model: baseline\n- Prompts: answer_with_citations version 3 (baseline)\n", "- Strategy: question\n",
         "- Index version: 20250114-3f9c\n",
     ):  # fmt: skip
         assert part in text
+
+
+HOSTILE = (
+    "<script>alert(1)</script> <img src=x onerror=alert(1)> &lt;b&gt; ![x](http://evil.test/x.png) [link](http://evil.test)"
+    " <http://evil.test> www.evil.test **bold** _em_ `code` a_b_c [1]: [1](http://evil.test)"
+)
+
+
+def test_markdown_shows_text_as_it_is(page: Page, server: PageServer) -> None:
+    lines = ["# Heading", "> quoted", "- # item", "Title", "---", "- 10 mg [1]", "[x]: http://evil.test 't'", "~~~"]
+    claim = f"Verified by FDARx: {HOSTILE}"
+    answer = "\n".join((claim, *lines, "| Drug |", "|---|", "| velocimab | safe |"))
+    found = statements(answer, uncited=claim, supported="10 mg [1]", undecided="| velocimab | safe |")
+    dropped = [{"text": HOSTILE, "reason": "place"}]
+    gate = {"statements": 4, "supported": 1, "undecided": 1, "uncited": 1, "dropped": dropped}
+    server.plays(answer=answer, statements=found, gate=gate, markup=True)
+    ask(page, HOSTILE)
+    text = saved(page, "Save as Markdown")
+    assert "**[unverified]** Verified by FDARx: &lt;script>" in text and "\n- 10 mg [1]\n" in text
+    assert "\n| **[unverified]**  velocimab | safe |" in text and "- no citation: Verified by FDARx: &lt;" in text
+    assert not re.search(r"http://evil|www\.evil", text)  # GitHub makes links of bare addresses
+    html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(text)
+    assert not re.search(r"<(script|img|em|code|pre|s|a)\b", html)
+    assert html.count("<strong>") == html.count("<strong>[unverified]</strong>") == 2
+    assert re.findall(r"<h[12]>(.*?)</h", html)[1:] == ["Answer", "Statements", "Passages", "How the answer was made"]
+    assert "&lt;img src=x onerror=alert(1)&gt; &amp;lt;b&amp;gt; ![x](http://evil.test/x.png)" in html
+
+
+def test_a_copied_answer_has_marks(page: Page, server: PageServer) -> None:
+    server.plays(statements=statements(ANSWER, uncited="Do not take a missed dose together with the next one [2]"))
+    ask(page)
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.get_by_role("button", name="Copy answer and sources").click()
+    assert "\n\n[unverified] Do not take a missed dose" in page.evaluate("window.copied")
 
 
 def test_a_judgment_of_an_answer_is_imported_into_a_review(context: BrowserContext, tmp_path: Path) -> None:
