@@ -21,7 +21,7 @@ from typing import Any
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.retrieval.models import ModelDirectories, check_installed
 from jobs.options import check_roles, load_all
-from jobs.ray_session import start_ray
+from jobs.ray_session import start_local_ray
 from jobs.serve import ServeConfig
 from serving.config import SERVE_VARIABLES, ServiceConfig
 from serving.failures import failed_deployment
@@ -110,9 +110,9 @@ def _start(service: ServiceConfig, host: str, port: int, metrics_port: int | Non
 
     from serving.qa_rag import build
 
-    start_ray(
-        address="local",
-        include_dashboard=False,
+    start_local_ray(
+        replicas=True,
+        host=host,
         object_store_memory=_OBJECT_STORE,
         log_to_driver=False,
         logging_level=logging.ERROR,
