@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,24 @@ def service_config(config: ServeConfig) -> ServiceConfig:
         replicas=config.replicas,
         poll_s=config.poll_s,
         log_file=config.log,
-        http=ServiceSettings.model_validate(config.model_dump(include=set(ServiceSettings.model_fields))),
+        http=_http_settings(config),
     )
+
+
+def _http_settings(config: ServeConfig) -> ServiceSettings:
+    """Return the settings of the HTTP side: where hosts are checked, the name that it is bound to is one of them."""
+    fields = config.model_dump(include=set(ServiceSettings.model_fields))
+    if (config.keys_file is None or config.allowed_hosts) and not _is_address(config.host):
+        fields["allowed_hosts"] = [*config.allowed_hosts, config.host]
+    return ServiceSettings.model_validate(fields)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return True
 
 
 def _corpora(given: list[str]) -> dict[str, str]:
