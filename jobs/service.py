@@ -184,7 +184,8 @@ def run(config: ServeConfig) -> int:
         check_port(config.host, config.port)
         with serving(service, config.host, config.port, config.metrics_port) as ended:
             where = f"http://{config.host}:{config.port}"
-            print(f"FDARx answers at {where} (its API: {where}/docs); Ctrl-C ends it", file=sys.stderr, flush=True)
+            docs = "" if config.no_docs else f" (its API: {where}/docs)"
+            print(f"FDARx answers at {where}{docs}; Ctrl-C ends it", file=sys.stderr, flush=True)
             ended.wait()
         return 0
     except KeyboardInterrupt:

@@ -127,7 +127,8 @@ def _describe(request_span: Span, method: str, route: str, status: int, log: Req
 
 def _came_by_https(scope: Scope) -> bool:
     """Return whether a proxy, or the client itself, says so: browsers ignore HSTS that does not come by https."""
-    return scope.get("scheme") == "https" or Headers(scope=scope).get("x-forwarded-proto", "").lower() == "https"
+    forwarded = Headers(scope=scope).get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return "https" in (scope.get("scheme"), forwarded)
 
 
 class AdmissionMiddleware:
