@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import os
 import signal
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -140,6 +142,74 @@ def start_ray(final: tuple[type[Exception], ...] = (), **options: Any) -> None:
         file=sys.stderr,
     )
     raise SystemExit(STOPPED)
+
+
+def start_local_ray(*, replicas: bool, host: str = "127.0.0.1", **options: Any) -> None:
+    """Start Ray on this machine, for this user alone, as `start_ray` does.
+
+    Ray's processes listen on loopback, and their files are in a folder that only the user can read: Ray itself lets all
+    users of the machine write to its session folder. The port on which a replica of Ray Serve takes requests of other
+    replicas is an exception: Ray 2.60 binds it to all interfaces, and only the token protects it.
+
+    Args:
+        replicas: whether Ray Serve will run here.
+        host: the address on which Serve will listen.
+        options: options of `ray.init`.
+
+    Raises:
+        ValueError: RAY_AUTH_MODE disables the token and `host` is not loopback, or the folder is another user's.
+    """
+    if replicas and os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
+        _check_open_replicas(host)
+    from ray._private import ray_constants
+
+    _protect_token()
+    folder, several_machines = _private_folder(), ray_constants.ENABLE_RAY_CLUSTER
+    try:
+        # otherwise Ray takes an address that other machines reach, also in place of a given loopback address
+        ray_constants.ENABLE_RAY_CLUSTER = False
+        start_ray(address="local", include_dashboard=False, _temp_dir=folder, **options)
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = several_machines
+    _protect_token()
+
+
+def _check_open_replicas(host: str) -> None:
+    open_port = "the replicas of Ray Serve run code for whoever reaches their ports, on all interfaces of this machine"
+    if not _is_loopback(host):
+        raise ValueError(f"RAY_AUTH_MODE=disabled with the address {host}: {open_port}; unset RAY_AUTH_MODE")
+    print(f"warning: RAY_AUTH_MODE=disabled: {open_port}; unset RAY_AUTH_MODE", file=sys.stderr, flush=True)
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _protect_token() -> None:
+    """Let only the user read Ray's token, which Ray writes with the permissions of any other file."""
+    with suppress(OSError, RuntimeError):  # without a home, the token is in the environment
+        folder = Path.home() / ".ray"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for path in (folder, folder / "auth_token"):
+            if path.exists():
+                path.chmod(path.stat().st_mode & 0o700)
+
+
+def _private_folder() -> str:
+    """Return the folder for Ray's sessions, below one that only this user can enter. Raises ValueError."""
+    from ray._common.utils import get_default_system_temp_dir
+
+    own = Path(get_default_system_temp_dir()) / f"fdarx-{os.getuid()}"  # type: ignore[no-untyped-call]
+    with suppress(FileExistsError):
+        own.mkdir(mode=0o700, parents=True)
+    found = own.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise ValueError(
+            f"{own} is not a folder that only you can enter; delete it, or set RAY_TMPDIR to another folder"
+        )
+    return str(own / "ray")
 
 
 def join_cluster(address: str, **options: Any) -> None:
@@ -272,14 +342,15 @@ def _start(cpus: int | None, for_models: int) -> None:
                 runtime_env=_worker_environment(),
             )
             return
-        start_ray(
-            address="local",
+        start_local_ray(
+            replicas=for_models > 0,
             num_cpus=(cpus or os.cpu_count() or 1) + for_models if for_models else cpus,
-            include_dashboard=False,
             object_store_memory=_LOCAL_OBJECT_STORE,
             logging_level=logging.WARNING,
             log_to_driver=not for_models,
         )
+    except ValueError as error:
+        stop(str(error))
     except SystemExit as error:  # what Ray makes of SIGTERM while it starts
         if error.code == signal.SIGTERM:
             raise KeyboardInterrupt from None

@@ -30,7 +30,7 @@ class ServeConfig(ServiceSettings, RolesConfig):
     log: str | None = None
     """file for the log of requests, one line of JSON each (Ray's own logs)"""
     metrics_port: int | None = Field(None, ge=1, le=65535)
-    """port for Prometheus (a free port)"""
+    """port for Prometheus on this machine (a free port); other machines do not reach it"""
     new_key: str | None = None
     """make an API key of this name, add its hash to --keys-file, and print the key"""
 

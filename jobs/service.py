@@ -15,13 +15,14 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.retrieval.models import ModelDirectories, check_installed
 from jobs.options import check_roles, load_all
-from jobs.ray_session import start_ray
+from jobs.ray_session import start_local_ray
 from jobs.serve import ServeConfig
 from serving.config import SERVE_VARIABLES, ServiceConfig
 from serving.failures import failed_deployment
@@ -52,8 +53,24 @@ def service_config(config: ServeConfig) -> ServiceConfig:
         replicas=config.replicas,
         poll_s=config.poll_s,
         log_file=config.log,
-        http=ServiceSettings.model_validate(config.model_dump(include=set(ServiceSettings.model_fields))),
+        http=_http_settings(config),
     )
+
+
+def _http_settings(config: ServeConfig) -> ServiceSettings:
+    """Return the settings of the HTTP side: where hosts are checked, the name that it is bound to is one of them."""
+    fields = config.model_dump(include=set(ServiceSettings.model_fields))
+    if (config.keys_file is None or config.allowed_hosts) and not _is_address(config.host):
+        fields["allowed_hosts"] = [*config.allowed_hosts, config.host]
+    return ServiceSettings.model_validate(fields)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return True
 
 
 def _corpora(given: list[str]) -> dict[str, str]:
@@ -110,9 +127,9 @@ def _start(service: ServiceConfig, host: str, port: int, metrics_port: int | Non
 
     from serving.qa_rag import build
 
-    start_ray(
-        address="local",
-        include_dashboard=False,
+    start_local_ray(
+        replicas=True,
+        host=host,
         object_store_memory=_OBJECT_STORE,
         log_to_driver=False,
         logging_level=logging.ERROR,
@@ -167,7 +184,8 @@ def run(config: ServeConfig) -> int:
         check_port(config.host, config.port)
         with serving(service, config.host, config.port, config.metrics_port) as ended:
             where = f"http://{config.host}:{config.port}"
-            print(f"FDARx answers at {where} (its API: {where}/docs); Ctrl-C ends it", file=sys.stderr, flush=True)
+            docs = "" if config.no_docs else f" (its API: {where}/docs)"
+            print(f"FDARx answers at {where}{docs}; Ctrl-C ends it", file=sys.stderr, flush=True)
             ended.wait()
         return 0
     except KeyboardInterrupt:

@@ -25,7 +25,7 @@ from fdarx_core.telemetry import below, flush
 from serving.backend import HttpModelClient, RayServeBackend
 from serving.batching import DynamicBatcher
 from serving.config import ServiceConfig
-from serving.http import configure_request_log, make_app
+from serving.http import configure_request_log, make_app, open_request_log
 from serving.indexer import IndexerDeployment
 from serving.metrics import record
 from serving.replicas import WATCH_EVERY_S
@@ -56,7 +56,7 @@ def app(arguments: dict[str, Any]) -> Application:
 
 def build(config: ServiceConfig) -> Application:
     """Build the application from its configuration."""
-    max_requests = config.http.in_flight + config.http.waiting + _SPARE_REQUESTS
+    max_requests = 2 * (config.http.in_flight + config.http.waiting) + _SPARE_REQUESTS  # look-ups have as many places
 
     def deployment(name: str, kind: type[Any], replicas: int = 1, gpus: float = 0) -> serve.Deployment:
         # a fraction of a CPU each: a replica is bound by one core, and all deployments must fit on two
@@ -116,7 +116,7 @@ class Ingress:
         """`settings` are fields of `ServiceSettings`; the others as for `RayServeBackend`."""
         self._settings = ServiceSettings.model_validate(settings)
         self._backend = RayServeBackend(retriever, model, reranker, answerer, hypothesis, budget, indexer)
-        configure_request_log(Path(log_file).open("a", encoding="utf-8") if log_file else sys.stderr)  # noqa: SIM115
+        configure_request_log(open_request_log(Path(log_file)) if log_file else sys.stderr)
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:
         await self._backend.open()

@@ -5,6 +5,7 @@ They import no other room, for `fdarx serve --help`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,16 @@ def _strategy(name: str) -> str:
 
     if name not in (AUTO, *STRATEGIES):
         raise ValueError(f"there is no strategy {name!r}; there is: {', '.join((AUTO, *STRATEGIES))}")
+    return name
+
+
+ANY_HOST = "*"
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+
+
+def _host(name: str) -> str:
+    if name != ANY_HOST and not _HOST.fullmatch(name):
+        raise ValueError(f"{name!r} is no host name: give a name without scheme and port, or {ANY_HOST} for any")
     return name
 
 
@@ -66,6 +77,12 @@ class ServiceSettings(BaseModel):
     keys_file: Path | None = None
     """File of API keys for /v1 and /mcp, with lines NAME:SHA-256, or NAME:SHA-256:upload for a key that may add
     documents; read at start. None: no key is required."""
+    allowed_hosts: list[Annotated[str, AfterValidator(_host)]] = Field(default_factory=list)
+    """Host names by which clients reach the service, beside localhost and IP addresses; * for any. Requests by other
+    names are refused, so that pages of other servers can't use the service by a name that they resolve to it; a page of
+    one of these names may use it. None given: any name with a file of keys, else localhost and IP addresses."""
+    no_docs: bool = False
+    """Leave out /docs and /openapi.json, which need no key."""
     upload: bool = False
     """Let all clients add documents by POST /v1/documents, where no key is required; with --new-key, give the new key
     the right to."""
@@ -74,15 +91,17 @@ class ServiceSettings(BaseModel):
     upload_s: float = Field(600, gt=0)
     """Seconds that adding an uploaded file may take."""
     requests_per_minute: float | None = Field(None, gt=0)
-    """Answers, searches, chats and MCP requests that one replica accepts per key, or without keys per client address.
-    Behind a proxy, all clients have the proxy's address: use keys there. None: no limit."""
+    """Answers, searches, chats and MCP requests that one replica accepts per key, or without keys per client address;
+    of look-ups, ten times as many. Behind a proxy, all clients have the proxy's address: use keys there. None: no
+    limit."""
     burst: int = Field(20, ge=1)
     """Number of these requests that may arrive at once after a pause."""
     in_flight: int = Field(128, ge=1)
-    """Requests that one replica processes at once. A higher value lets more requests wait in memory for the same model;
-    a lower value rejects requests sooner."""
+    """Requests that one replica processes at once, and as many look-ups beside them. A higher value lets more requests
+    wait in memory for the same model; a lower value rejects requests sooner. A key (or address) may have another place
+    while it has fewer than are free, so that one alone has at most half of them."""
     waiting: int = Field(128, ge=0)
-    """Requests that may queue for one of these places; further requests get 503 at once."""
+    """Requests that may queue for one of these places, shared in the same way; further requests get 503 at once."""
     wait_s: float = Field(1.0, ge=0)
     """Seconds that a request queues before it gets 503."""
     deadline_s: float = Field(60, gt=0)
@@ -111,6 +130,8 @@ class ServiceSettings(BaseModel):
     feedback: Path | None = None
     """File to which readers' judgments of answers are appended, with their questions and answers, for `fdarx review
     import`. None: the page has no buttons for them."""
+    feedback_bytes: int = Field(256 << 20, ge=1024)
+    """Size in bytes that this file may have; a judgment with which it had more is refused."""
     log_questions: bool = False
     """Write questions and full error messages to the logs."""
 

@@ -8,4 +8,5 @@ from serving.http.backend import ServedCorpus as ServedCorpus
 from serving.http.backend import ServiceBackend as ServiceBackend
 from serving.http.backend import Unavailable as Unavailable
 from serving.http.logs import configure_request_log as configure_request_log
+from serving.http.logs import open_request_log as open_request_log
 from serving.settings import ServiceSettings as ServiceSettings

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -91,46 +91,82 @@ class ClientRateLimiter:
     """One token bucket per client. Of more than 10,000 clients, the least recently seen are forgotten."""
 
     def __init__(self, per_minute: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_second, self._burst, self._clock = per_minute / 60, float(burst), clock
+        self.per_minute, self._burst, self._clock = per_minute, float(burst), clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def acquire(self, client: str) -> float:
         """Take a token and return 0, or return the seconds until there will be one."""
         now = self._clock()
         tokens, updated = self._buckets.pop(client, (self._burst, now))
-        tokens = min(self._burst, tokens + (now - updated) * self._per_second)
+        tokens = min(self._burst, tokens + (now - updated) * self.per_minute / 60)
         granted = tokens >= 1
         self._buckets[client] = (tokens - granted, now)
         if len(self._buckets) > _MAX_CLIENTS:
             self._buckets.popitem(last=False)
-        return 0.0 if granted else (1 - tokens) / self._per_second
+        return 0.0 if granted else (1 - tokens) * 60 / self.per_minute
 
 
 class ConcurrencyLimiter:
-    """A limit of concurrent requests, with a bounded queue. `on_change` gets the number of requests in progress."""
+    """A limit of concurrent requests that clients share, with a bounded queue.
+
+    A client may have another place while it has fewer than are free, and wait while it has fewer requests waiting than
+    the queue has room for. So however many clients take all that they may, a place is left for the next one, and one
+    client alone has at most half of them. A place that comes free goes to the client with the fewest places, of these
+    to the one whose last place was given longest ago. `on_change` gets 1 for a place that is taken, -1 for a free one.
+
+    Source: Choudhury and Hahne, Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998, with factor 1.
+    """
 
     def __init__(self, limit: int, max_waiting: int, wait_s: float, on_change: Callable[[int], None]) -> None:
-        self._places, self._active, self._waiting = asyncio.Semaphore(limit), 0, 0
-        self._max_waiting, self._wait_s, self._on_change = max_waiting, wait_s, on_change
+        self._limit, self._max_waiting, self._wait_s, self._on_change = limit, max_waiting, wait_s, on_change
+        self._active: Counter[str] = Counter()
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
+        self._starts, self._last_start = 0, dict[str, int]()
 
-    async def acquire(self) -> bool:
+    async def acquire(self, client: str) -> bool:
         """Take a place, to be given back by `release`; return False if the queue is full or the wait was too long."""
-        if self._places.locked() and self._waiting >= self._max_waiting:
+        others = sum(name == client for name, _ in self._waiting)
+        if not others and self._may_start(client):
+            self._start(client)
+            return True
+        if others >= self._max_waiting - len(self._waiting):
             return False
-        self._waiting += 1
+        entry = client, asyncio.get_running_loop().create_future()
+        self._waiting.append(entry)
         try:
-            async with asyncio.timeout(self._wait_s):
-                await self._places.acquire()
-        except TimeoutError:
-            return False
+            await asyncio.wait([entry[1]], timeout=self._wait_s)
+        except asyncio.CancelledError:
+            if entry[1].done():
+                self.release(client)
+            raise
         finally:
-            self._waiting -= 1
-        self._active += 1
-        self._on_change(self._active)
-        return True
+            if not entry[1].done():
+                self._waiting.remove(entry)
+                self._forget(client)
+        return entry[1].done()
 
-    def release(self) -> None:
-        """End a request: the request that has waited longest can start."""
-        self._active -= 1
-        self._on_change(self._active)
-        self._places.release()
+    def release(self, client: str) -> None:
+        """End a request of a client: requests that wait can start."""
+        self._active[client] -= 1
+        self._on_change(-1)
+        while next_ones := [entry for entry in self._waiting if self._may_start(entry[0])]:
+            entry = min(next_ones, key=lambda one: (self._active[one[0]], self._last_start.get(one[0], 0)))
+            self._waiting.remove(entry)
+            self._start(entry[0])
+            entry[1].set_result(None)
+        self._forget(client)
+
+    def _may_start(self, client: str) -> bool:
+        return self._active[client] < self._limit - self._active.total()
+
+    def _start(self, client: str) -> None:
+        self._active[client] += 1
+        self._starts += 1
+        self._last_start[client] = self._starts
+        self._on_change(1)
+
+    def _forget(self, client: str) -> None:
+        """Drop what is kept of a client that has no requests."""
+        if not self._active[client] and not any(name == client for name, _ in self._waiting):
+            self._active.pop(client, None)
+            self._last_start.pop(client, None)

@@ -30,6 +30,7 @@ from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
 from fdarx_core.verify import open_engine
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
+from serving.http.feedback import FeedbackFile
 from serving.http.logs import RequestLog
 from serving.http.responses import ApiError, unknown_name_error
 from serving.http.schemas import SearchFilter, SearchOptions
@@ -66,8 +67,10 @@ class RetrievedRequest:
 class AnswerService:
     """Retrieves passages and answers questions; records metrics and fills in the request's log."""
 
-    def __init__(self, backend: ServiceBackend, settings: ServiceSettings, record: Record) -> None:
-        self._backend, self._settings, self._record = backend, settings, record
+    def __init__(
+        self, backend: ServiceBackend, settings: ServiceSettings, record: Record, feedback: FeedbackFile | None = None
+    ) -> None:
+        self._backend, self._settings, self._record, self._feedback = backend, settings, record, feedback
         self._verifier = open_engine(settings.verifier)
 
     async def search(
@@ -106,6 +109,7 @@ class AnswerService:
             groups=[],
             matching_drugs=0,
             model=self._backend.answerer,
+            signature="",
         )
         return retrieved
 
@@ -209,6 +213,8 @@ class AnswerService:
             "timings_ms": pending["timings_ms"] | took,
             **asked,
         }
+        if self._feedback:
+            pending["signature"] = self._feedback.sign(pending)
         log.citations, log.refused = len(reply.cited), reply.refused
         self._record_gate(reply.gate, log)
         usage = asked["usage"]

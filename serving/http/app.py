@@ -24,7 +24,8 @@ from serving.http.answering import AnswerService, RetrievedRequest, select_corpu
 from serving.http.backend import Record, ServiceBackend
 from serving.http.chat import chat_routes
 from serving.http.error_schemas import error_responses
-from serving.http.feedback import feedback_routes
+from serving.http.feedback import FeedbackFile, feedback_routes
+from serving.http.hosts import HostMiddleware
 from serving.http.labels import label_routes
 from serving.http.logs import request_log
 from serving.http.mcp import McpServer
@@ -200,19 +201,22 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record)
     if settings.postprocess not in backend.postprocessors:
         available = ", ".join(backend.postprocessors)
         raise ValueError(f"postprocess is {settings.postprocess!r}; available are {available}")
-    answers = AnswerService(backend, settings, record)
+    feedback = FeedbackFile(settings.feedback, settings.feedback_bytes) if settings.feedback else None
+    answers = AnswerService(backend, settings, record, feedback)
     mcp = McpServer(backend, answers, settings)
     own_pages: dict[str, Any] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
-    app = FastAPI(title="FDARx", version="1", description=_DESCRIPTION, lifespan=mcp.lifespan, **own_pages)
+    app = FastAPI(
+        title="FDARx", version="1", description=_DESCRIPTION, lifespan=mcp.lifespan, redirect_slashes=False, **own_pages
+    )
     for router in (
         answer_routes(answers),
         chat_routes(backend, answers),
         lookup_routes(backend, settings),
         label_routes(backend),
-        *([feedback_routes(settings.feedback)] if settings.feedback else []),
+        *([feedback_routes(feedback)] if feedback else []),
         *([upload_routes(backend)] if settings.takes_uploads() else []),
         health_routes(backend),
-        _documentation_routes(app),
+        *([] if settings.no_docs else [_documentation_routes(app)]),
         _page_routes(),
     ):
         app.include_router(router)
@@ -220,6 +224,7 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record)
     add_error_handlers(app)
     _complete_document(app.openapi(), settings)
     app.add_middleware(AdmissionMiddleware, settings=settings, record=record)
+    app.add_middleware(HostMiddleware, settings=settings, record=record)
     paths = frozenset([*app.openapi()["paths"], mcp.route.path])
     app.add_middleware(RequestMiddleware, record=record, paths=paths, log_questions=settings.log_questions)
     return app

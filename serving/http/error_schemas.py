@@ -24,21 +24,23 @@ class ErrorReply(BaseModel):
 
 _WHY = {
     401: "The API key is missing or unknown.",
-    403: "The API key has not the right to do this.",
+    403: "The API key has not the right to do this, or a page of another server sends the request.",
     404: "Nothing matches.",
     409: "The index takes no documents from this service.",
     408: "The body of the request arrived too slowly.",
     413: "The body of the request is too long.",
     415: "The body has a wrong Content-Type.",
+    421: "The request names a host that is not among the allowed ones.",
     422: "The request is invalid.",
     429: "Too many requests for this key; Retry-After gives the seconds to wait.",
     500: "Internal error.",
     503: "The service is overloaded, or a part of it is down; Retry-After gives the seconds to wait.",
     504: "The deadline has passed.",
+    507: "The file of judgments is full.",
 }
 
 
-_OF_SOME = {403, 404, 409, 415}
+_OF_SOME = {404, 409, 415, 507}
 """Errors that only some routes have."""
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,8 +20,17 @@ from starlette.responses import Response
 
 from serving.http.error_schemas import error_responses
 from serving.http.logs import request_log
-from serving.http.responses import json_reply
+from serving.http.responses import ApiError, json_reply
 from serving.http.schemas import AnswerReply, PlainText
+
+PATH = "/v1/feedback"
+FEEDBACK_BYTES = 512 << 10
+"""Maximum size of a judgment: a reply has at most 24 passages of 10,000 characters."""
+
+_FULL = (
+    "The file of judgments has reached its limit of {} bytes. The operator moves it, or gives a higher feedback_bytes "
+    "(`fdarx serve --feedback-bytes`)."
+)
 
 
 class FeedbackRequest(BaseModel):
@@ -29,31 +43,75 @@ class FeedbackRequest(BaseModel):
     reply: AnswerReply = Field(description="The reply that is judged, as it was received.")
 
 
-def feedback_routes(file: Path) -> APIRouter:
-    """Return the route POST /v1/feedback. Raises ValueError where the file can't be written."""
-    try:
-        _append(file, b"")
-    except OSError as error:
-        raise ValueError(f"{file}: feedback can't be written ({type(error).__name__}): check feedback") from None
-    router = APIRouter(prefix="/v1", tags=["Questions"])
+class FeedbackFile:
+    """The file of judgments. It signs the replies of the service, to know them again when they are judged.
+
+    The secret is in a file beside it, for all replicas. Raises ValueError where one of the two can't be written.
+    """
+
+    def __init__(self, file: Path, limit: int) -> None:
+        """`limit` is the size in bytes that the file may have."""
+        self.limit, self._file = limit, file
+        try:
+            _append(file, b"", limit)
+            self._secret = _shared_secret(file.with_name(f"{file.name}.secret"))
+        except OSError as error:
+            raise ValueError(f"{file}: feedback can't be written ({type(error).__name__}): check feedback") from None
+
+    def sign(self, reply: Mapping[str, Any]) -> str:
+        """Return what is to be the `signature` of an AnswerReply, which is given as plain values."""
+        return self._signature(AnswerReply.model_validate_json(orjson.dumps(reply)))
+
+    def knows(self, reply: AnswerReply) -> bool:
+        """Return whether the service made the reply, and no one has changed it since."""
+        return hmac.compare_digest(self._signature(reply).encode(), reply.signature.encode())
+
+    async def append(self, row: Mapping[str, Any]) -> bool:
+        """Append a judgment; return whether there was room."""
+        return await asyncio.to_thread(_append, self._file, orjson.dumps(row) + b"\n", self.limit)
+
+    def _signature(self, reply: AnswerReply) -> str:
+        fields = reply.model_dump(mode="json", exclude={"signature"})
+        data = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
+        return hmac.new(self._secret, data, hashlib.sha256).hexdigest()
+
+
+def feedback_routes(file: FeedbackFile) -> APIRouter:
+    """Return the route POST /v1/feedback."""
+    router = APIRouter(tags=["Questions"])
 
     responses: dict[int | str, dict[str, Any]] = {200: {"model": dict[str, bool]}}
 
-    @router.post("/feedback", responses=responses | error_responses(), response_class=Response)
+    @router.post(PATH, responses=responses | error_responses(507), response_class=Response)
     async def feedback(body: FeedbackRequest, request: Request) -> Response:
-        """Store a judgment, with the name of the API key and the time."""
+        """Store a judgment, with the name of the API key, the time, and whether this service made the reply."""
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        row = {"at": at, "key": request_log(request.scope).key, **body.model_dump(mode="json")}
-        await asyncio.to_thread(_append, file, orjson.dumps(row) + b"\n")
+        key, known = request_log(request.scope).key, file.knows(body.reply)
+        if not await file.append({"at": at, "key": key, "known": known, **body.model_dump(mode="json")}):
+            raise ApiError(507, _FULL.format(file.limit), code="full")
         return json_reply({"stored": True})
 
     return router
 
 
-def _append(file: Path, line: bytes) -> None:
-    """Append a line by one write, since several replicas may write to the file."""
+def _shared_secret(file: Path) -> bytes:
+    """Return the content of a file, which is made with a random one where there is none."""
+    new = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    new.touch(0o600)
+    new.write_bytes(secrets.token_bytes(32))
+    with suppress(FileExistsError):
+        file.hardlink_to(new)  # whole at once, since other replicas may read it
+    new.unlink()
+    return file.read_bytes()
+
+
+def _append(file: Path, line: bytes, limit: int) -> bool:
+    """Append a line by one write, since several replicas may write to the file; return whether there was room."""
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
+        if line and os.fstat(descriptor).st_size + len(line) > limit:
+            return False
         os.write(descriptor, line)
+        return True
     finally:
         os.close(descriptor)

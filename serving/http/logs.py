@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 from collections.abc import MutableMapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, TextIO
 
 import orjson
@@ -65,6 +67,11 @@ def describe_error(error: Exception, with_message: bool) -> str:
     frames = reversed(traceback.extract_tb(error.__traceback__)[-4:])
     places = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno} {frame.name}" for frame in frames)
     return f"{type(error).__name__}{f': {error}' if with_message else ''} at {places}"
+
+
+def open_request_log(file: Path) -> TextIO:
+    """Open a file for the request log, which only its owner may read if it is new: it has the names of keys."""
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a", encoding="utf-8")
 
 
 def configure_request_log(stream: TextIO) -> None:

@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fdarx_core.telemetry import Span, span
 from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, key_of_request, load_rights, name_of_key
 from serving.http.backend import Record
+from serving.http.feedback import FEEDBACK_BYTES
+from serving.http.feedback import PATH as FEEDBACK_PATH
 from serving.http.logs import RequestLog, describe_error, request_log, write_request_log
 from serving.http.mcp import PATH as MCP_PATH
 from serving.http.responses import ApiError, busy_error, sse_event
@@ -29,12 +31,16 @@ _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
+_NO_STORE = (b"cache-control", b"no-store")
+_HSTS = (b"strict-transport-security", b"max-age=31536000")
 _CLIENT_CLOSED_REQUEST = 499
 _SERVER_ERROR = 500
 _INTERNAL_ERROR = "An internal error occurred. Report it with the request id {}, under which the log has details."
 _API_PREFIX = "/v1/"
 _NO_KEY = "Send a valid API key, as Authorization: Bearer KEY or X-API-Key: KEY."
-_BUSY = "This server is processing as many requests as it can."
+_BUSY = "This server is processing as many requests as it can, or as many of this client as it may."
+_LOOKUP_RATE = 10
+"""How many times as many look-ups as other requests a client may send a minute: a page sends one for each key typed."""
 _DEADLINE = "No answer within {:g} s. Use a strategy without a model, or a smaller k, or allow more time."
 
 
@@ -56,11 +62,16 @@ class RequestMiddleware:
         given_id = Headers(scope=scope).get("x-request-id", "")
         log.request_id = given_id if _VALID_REQUEST_ID.fullmatch(given_id) else uuid4().hex
         headers = [*_HEADERS, (b"x-request-id", log.request_id.encode())]
+        if _came_by_https(scope):
+            headers.append(_HSTS)
         start: Message = {}
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *headers]}
+                own = [*message.get("headers", ())]
+                if _is_api(scope["path"]) and not any(name.lower() == _NO_STORE[0] for name, _ in own):
+                    own.append(_NO_STORE)
+                message = {**message, "headers": [*own, *headers]}
                 start.update(message)
             await send(message)
 
@@ -114,8 +125,16 @@ def _describe(request_span: Span, method: str, route: str, status: int, log: Req
         request_span.fail(log.error or str(status))
 
 
+def _came_by_https(scope: Scope) -> bool:
+    """Return whether a proxy, or the client itself, says so: browsers ignore HSTS that does not come by https."""
+    forwarded = Headers(scope=scope).get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return "https" in (scope.get("scheme"), forwarded)
+
+
 class AdmissionMiddleware:
-    """Checks key, rate, size and concurrency before a request to the API runs, and cancels it when it is not needed.
+    """Checks key, rate, right, size and concurrency before a request to the API runs; cancels it when it is not needed.
+
+    The body is read after key, rate and right are checked. Look-ups, which ask no model, have places of their own.
 
     The API is every path that contains /v1/ or ends with /mcp, under whichever prefix the application is mounted.
     """
@@ -125,30 +144,40 @@ class AdmissionMiddleware:
         rights = load_rights(settings.keys_file) if settings.keys_file else None
         self._keys = None if rights is None else {name: digest for name, (digest, _) in rights.items()}
         self._uploaders = Uploaders(settings)
-        rate = settings.requests_per_minute
-        self._rate = ClientRateLimiter(rate, settings.burst) if rate else None
-        self._limiter = ConcurrencyLimiter(
-            settings.in_flight, settings.waiting, settings.wait_s, lambda active: record("fdarx_in_flight", active)
-        )
+        rate, burst = settings.requests_per_minute, settings.burst
+        self._rates = rate and {
+            lookup: ClientRateLimiter(rate * factor, burst * factor)
+            for lookup, factor in ((False, 1), (True, _LOOKUP_RATE))
+        }
+        self._places = {
+            lookup: ConcurrencyLimiter(settings.in_flight, settings.waiting, settings.wait_s, self._count)
+            for lookup in (False, True)
+        }
+        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_api(scope["path"]):
             await self._app(scope, receive, send)
             return
-        headers, log = Headers(scope=scope), request_log(scope)
+        headers, log, posts = Headers(scope=scope), request_log(scope), scope["method"] == "POST"
         if self._keys is not None:
             log.key = self._checked_key(headers, self._keys)
-        if scope["method"] == "POST":  # lookups are cheap and not limited
-            self._check_rate(log.key or (scope.get("client") or ("unknown",))[0])
-        uploads = scope["method"] == "POST" and scope["path"].endswith(UPLOAD_PATH)
+        client = log.key or (scope.get("client") or ("unknown",))[0]
+        uploads, feedback = (posts and scope["path"].endswith(path) for path in (UPLOAD_PATH, FEEDBACK_PATH))
+        lookup = not posts or feedback
+        self._check_rate(client, lookup)
         if uploads:
             self._uploaders.check(log.key)
         seconds = self._deadline(headers, self._settings.upload_s if uploads else self._settings.deadline_s)
         end = time.monotonic() + seconds
         limit = self._settings.upload_bytes if uploads else self._settings.body_bytes
-        body = await self._read_body(headers, receive, seconds, limit)
-        work = self._run(scope, body, send)
+        body = await self._read_body(headers, receive, seconds, min(limit, FEEDBACK_BYTES) if feedback else limit)
+        work = self._run(scope, body, send, self._places[lookup], client)
         await _run_until_disconnect(work, receive, end - time.monotonic(), _DEADLINE.format(seconds))
+
+    def _count(self, change: int) -> None:
+        self._in_flight += change
+        self._record("fdarx_in_flight", self._in_flight)
 
     def _checked_key(self, headers: Headers, keys: dict[str, str]) -> str:
         """Return the name of the request's key."""
@@ -158,10 +187,11 @@ class AdmissionMiddleware:
             raise ApiError(401, _NO_KEY, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
         return name
 
-    def _check_rate(self, client: str) -> None:
-        if self._rate is not None and (wait := self._rate.acquire(client)):
+    def _check_rate(self, client: str, lookup: bool) -> None:
+        if self._rates and (wait := self._rates[lookup].acquire(client)):
             self._record("fdarx_rejected", why="rate")
-            raise busy_error(f"More than {self._settings.requests_per_minute:g} requests a minute.", wait, status=429)
+            rate = self._rates[lookup].per_minute
+            raise busy_error(f"More than {rate:g} {'look-ups' if lookup else 'requests'} a minute.", wait, status=429)
 
     def _deadline(self, headers: Headers, longest: float) -> float:
         given = headers.get("x-deadline-ms")
@@ -180,14 +210,14 @@ class AdmissionMiddleware:
         except asyncio.TimeoutError:
             raise ApiError(408, f"The request's body did not arrive within {seconds:g} s.", code="slow_body") from None
 
-    async def _run(self, scope: Scope, body: bytes, send: Send) -> None:
-        if not await self._limiter.acquire():
+    async def _run(self, scope: Scope, body: bytes, send: Send, places: ConcurrencyLimiter, client: str) -> None:
+        if not await places.acquire(client):
             self._record("fdarx_rejected", why="concurrency")
             raise busy_error(_BUSY)
         try:
             await self._app(scope, _replay(body), send)
         finally:
-            self._limiter.release()
+            places.release(client)
 
 
 def _is_api(path: str) -> bool:

@@ -26,6 +26,7 @@ _ERROR_TYPES = {
     500: "server_error",
     503: "overloaded_error",
     504: "timeout_error",
+    507: "server_error",
 }
 _MAX_DETAILS = 5
 _VALIDATION_MESSAGES = {

@@ -297,6 +297,7 @@ class AnswerReply(SearchReply):
     groups: list[GroupReply] = Field(description="The drugs of the answer to a question for several labels, else none.")
     matching_drugs: int = Field(description="The number of drugs that match such a question, listed or not.")
     model: str
+    signature: str = Field("", description="By it POST /v1/feedback knows the reply; empty if it takes no judgments.")
 
 
 class CorporaReply(BaseModel):

@@ -1,4 +1,4 @@
-"""`fdarx serve` as a user runs it, in a process of its own, with its replicas' process ids."""
+"""`fdarx serve` as a user runs it, with Ray's token, in a process of its own, with its replicas' process ids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Service:
 
     def replicas(self, deployment: str) -> list[int]:
         """The process ids of a deployment's replicas."""
-        return sorted(pid for pid in _below(self.process.pid) if f"ray::ServeReplica:fdarx:{deployment}" in _title(pid))
+        return sorted(
+            pid for pid in descendants(self.process.pid) if f"ray::ServeReplica:fdarx:{deployment}" in _title(pid)
+        )
 
     def stop(self, number: int = signal.SIGINT) -> int:
         """Its exit code."""
@@ -62,6 +64,7 @@ def running(folder: Path, *options: str, environment: dict[str, str] | None = No
     """The service with these options, once it is ready."""
     port, said, log = free_port(), folder / "said.txt", folder / "requests.jsonl"
     line = [sys.executable, "-m", "jobs.serve", "--port", str(port), "--log", str(log), *options]
+    inherited = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"}
     with said.open("w") as stream:
         process = subprocess.Popen(
             line,
@@ -69,7 +72,7 @@ def running(folder: Path, *options: str, environment: dict[str, str] | None = No
             stdout=stream,
             stderr=stream,
             text=True,
-            env={**os.environ, **PATIENCE, **(environment or {})},
+            env={**inherited, **PATIENCE, **(environment or {})},
         )
         service = Service(process, f"http://127.0.0.1:{port}", said, log)
         try:
@@ -102,7 +105,7 @@ def _await_ready(service: Service) -> None:
         time.sleep(0.2)
 
 
-def _below(root: int) -> Iterator[int]:
+def descendants(root: int) -> Iterator[int]:
     """Process ids of all descendants."""
     parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
     for pid in parents:

@@ -106,3 +106,51 @@ def test_feedback_has_a_folder_of_its_own(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(RunConflict, match="give a new folder"):
         import_files(str(folder), [str(file)])
+
+
+def test_a_judgment_says_whether_the_service_made_the_reply(tmp_path: Path) -> None:
+    """The next service with the file knows the reply too: replicas share the secret beside it."""
+    file = tmp_path / "feedback.jsonl"
+    with service(feedback=file) as running:
+        reply = running.ask().json()
+        [*_, done, _] = running.ask(stream=True).body.decode().split("\n\n")
+        streamed = json.loads(done.partition("data: ")[2])
+        compared = running.ask("Compare the doses of velocimab and ostrelin.").json()
+        assert (
+            judge(running, reply, "good") == judge(running, streamed, "good") == judge(running, compared, "bad") == 200
+        )
+    with service(feedback=file) as running:
+        forged = {**reply, "answer": "Take 100 mg [1]."}
+        stripped = {name: value for name, value in reply.items() if name != "signature"}
+        nested = json.loads(json.dumps(reply))
+        nested["passages"][0]["text"] += "."
+        for one in (
+            reply,
+            forged,
+            stripped,
+            nested,
+            {**reply, "signature": "0" * 64},
+            {**reply, "signature": "\u00e9"},
+        ):
+            assert judge(running, one, "good") == 200
+    known = [json.loads(line)["known"] for line in file.read_text().splitlines()]
+    assert known == [True, True, True, True, False, False, False, False, False]
+    secret = tmp_path / "feedback.jsonl.secret"
+    assert {path.name for path in tmp_path.iterdir()} == {file.name, secret.name}
+    assert secret.stat().st_mode & 0o077 == 0 and len(secret.read_bytes()) == 32
+    with service() as running:
+        assert running.ask().json()["signature"] == ""
+
+
+def test_a_judgment_and_the_file_have_limits(tmp_path: Path) -> None:
+    file = tmp_path / "feedback.jsonl"
+    with service(feedback=file, feedback_bytes=20_000) as running:
+        reply = running.ask().json()
+        large = {**reply, "answer": "x" * 900_000}
+        assert judge(running, large, "good") == 413
+        while (status := judge(running, reply, "good")) == 200:
+            assert file.stat().st_size <= 20_000
+        assert status == 507 and 10_000 < file.stat().st_size <= 20_000
+        refused = running.post("/v1/feedback", {"verdict": "good", "reply": reply}).error
+        assert refused["code"] == "full" and "--feedback-bytes" in refused["message"]
+        assert running.ask().status == 200

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -152,43 +156,86 @@ def test_a_bucket_gives_no_more_than_its_rate() -> None:
     assert [rate.acquire("a") for _ in range(4)] == [0, 0, 0, 1]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["enter", "leave", "cancel"]), st.integers(0, 5)), max_size=40))
-def test_a_room_never_holds_more_than_its_places_and_loses_none(moves: list[tuple[str, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["enter", "leave", "cancel"]), st.integers(0, 5), st.sampled_from("abc")), max_size=40
+    )
+)
+def test_a_room_never_holds_more_than_its_places_and_loses_none(moves: list[tuple[str, int, str]]) -> None:
     async def play() -> None:
-        taken = [0]
-        room = ConcurrencyLimiter(2, 2, 10, lambda now: taken.__setitem__(0, now))
-        inside: list[asyncio.Task[bool]] = []
-        for move, which in moves:
+        taken: list[int] = []
+        room = ConcurrencyLimiter(3, 2, 10, taken.append)
+        inside: list[tuple[str, asyncio.Task[bool]]] = []
+        for move, which, client in moves:
             if move == "enter":
-                inside.append(asyncio.ensure_future(room.acquire()))
-            elif move == "cancel" and inside and not inside[which % len(inside)].done():
-                inside.pop(which % len(inside)).cancel()
-            elif move == "leave" and (done := [one for one in inside if one.done() and one.result()]):
+                inside.append((client, asyncio.ensure_future(room.acquire(client))))
+            elif move == "cancel" and inside and not inside[which % len(inside)][1].done():
+                inside.pop(which % len(inside))[1].cancel()
+            elif move == "leave" and (done := [one for one in inside if one[1].done() and one[1].result()]):
                 inside.remove(done[0])
-                room.release()
+                room.release(done[0][0])
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert sum(one.done() and one.result() for one in inside) <= 2
-        for one in inside:
+            assert sum(one.done() and one.result() for _, one in inside) == sum(taken) <= 3
+        for _, one in inside:
             one.cancel()
-        for end in await asyncio.gather(*inside, return_exceptions=True):
+        ends = await asyncio.gather(*(one for _, one in inside), return_exceptions=True)
+        for (client, _), end in zip(inside, ends, strict=True):
             if end is True:
-                room.release()
-        assert taken[0] == 0
-        assert all(await asyncio.gather(room.acquire(), room.acquire()))
-        assert taken[0] == 2
+                room.release(client)
+        assert sum(taken) == 0
+        assert all(await asyncio.gather(*map(room.acquire, "abc")))
+        assert sum(taken) == 3
 
     asyncio.run(play())
 
 
 def test_a_room_keeps_no_one_waiting_for_ever() -> None:
     async def play() -> None:
-        room = ConcurrencyLimiter(1, 1, 0.01, lambda now: None)
-        assert await room.acquire() and not await room.acquire()
-        room.release()
-        assert await room.acquire()
+        room = ConcurrencyLimiter(1, 1, 0.01, lambda change: None)
+        assert await room.acquire("a") and not await room.acquire("a")
+        room.release("a")
+        assert await room.acquire("a")
 
     asyncio.run(play())
+
+
+def test_no_client_takes_the_places_of_all() -> None:
+    """Whoever takes all that it may leaves places, and room to wait, to the next one."""
+
+    async def play() -> None:
+        room = ConcurrencyLimiter(8, 8, 0.01, lambda change: None)
+        granted = {name: sum(await asyncio.gather(*[room.acquire(name) for _ in range(20)])) for name in "abc"}
+        assert granted == {"a": 4, "b": 2, "c": 1}
+        room = ConcurrencyLimiter(2, 8, 10, lambda change: None)
+        waiting = [asyncio.ensure_future(room.acquire("a")) for _ in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len([one for one in waiting if not one.done()]) == 4
+        assert await room.acquire("b")
+
+    asyncio.run(play())
+
+
+def test_a_place_goes_to_the_client_with_the_fewest() -> None:
+    async def play() -> list[str]:
+        order: list[str] = []
+        room = ConcurrencyLimiter(1, 20, 10, lambda change: None)
+
+        async def enter(client: str) -> None:
+            assert await room.acquire(client)
+            order.append(client)
+            await asyncio.sleep(0)
+            room.release(client)
+
+        assert await room.acquire("a")
+        entering = [asyncio.ensure_future(enter(client)) for client in "aab"]
+        await asyncio.sleep(0)
+        room.release("a")
+        await asyncio.gather(*entering)
+        return order
+
+    assert asyncio.run(play()) == ["b", "a", "a"]
 
 
 async def _at_once(served: Service, count: int) -> list[tuple[int, str | None]]:
@@ -202,7 +249,8 @@ async def _at_once(served: Service, count: int) -> list[tuple[int, str | None]]:
 
 
 def test_more_than_a_replica_takes_on_is_503_at_once() -> None:
-    with service(LocalBackend(hold=0.3), in_flight=4, waiting=2, wait_s=0.05) as served:
+    """One client alone has half of the places."""
+    with service(LocalBackend(hold=0.3), in_flight=8, waiting=2, wait_s=0.05) as served:
         replies = asyncio.run(_at_once(served, 30))
         assert [status for status, _ in replies].count(200) == 4
         assert {reply for reply in replies if reply[0] != 200} == {(503, "1")}
@@ -213,9 +261,72 @@ def test_more_than_a_replica_takes_on_is_503_at_once() -> None:
 
 
 def test_those_who_wait_get_the_places_that_come_free() -> None:
-    with service(LocalBackend(hold=0.02), in_flight=4, waiting=26, wait_s=5) as served:
+    with service(LocalBackend(hold=0.02), in_flight=8, waiting=60, wait_s=5) as served:
         assert {status for status, _ in asyncio.run(_at_once(served, 30))} == {200}
         assert served.meter.most_in_flight == 4
+
+
+LOOKUPS = ("/v1/corpora", "/v1/names?prefix=velo", "/v1/filters", "/v1/passages/l0", "/v1/models")
+
+
+def test_one_key_does_not_starve_the_other(tmp_path: Path) -> None:
+    """18 slow requests of one key would take all places, and all room to wait."""
+    file = tmp_path / "keys"
+    greedy, other = ({"X-API-Key": add_key(file, name)} for name in ("greedy", "other"))
+    with service(keys_file=file, in_flight=16, waiting=2) as served, ThreadPoolExecutor() as pool:
+        assert served.post("/v1/answers", {"question": QUESTION}, headers=other).status == 200  # what is loaded once is
+        served.world.hold = 8
+        with ThreadPoolExecutor(18) as many:
+            slow = [many.submit(served.post, "/v1/answers", {"question": QUESTION}, headers=greedy) for _ in range(18)]
+            assert eventually(lambda: served.meter.now_in_flight >= 8)
+            began = time.monotonic()
+            assert [served.get(path, headers=other).status for path in LOOKUPS] == [200] * len(LOOKUPS)
+            assert served.get("/v1/corpora", headers=greedy).status == 200
+            assert time.monotonic() - began < 5, "look-ups have places of their own"
+            asked = pool.submit(served.post, "/v1/answers", {"question": QUESTION}, headers=other)
+            assert eventually(lambda: served.world.asked["answerer"] == 10), "the other key's question has a place"
+        assert asked.result().status == 200
+        assert [one.result().status for one in slow].count(200) == 8
+
+
+def test_lookups_have_a_rate_of_their_own() -> None:
+    with service(requests_per_minute=1, burst=1) as served:
+        assert [served.ask().status for _ in range(2)] == [200, 429]
+        statuses = [served.get("/v1/corpora").status for _ in range(11)]
+        assert statuses == [200] * 10 + [429]
+        refused = served.get("/v1/names?prefix=velo")
+        assert refused.status == 429 and "10 look-ups a minute" in refused.error["message"]
+        assert served.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/v1/answers", 401),
+        ("POST", "/v1/chat/completions", 401),
+        ("POST", "/v1/documents?name=a.txt", 401),
+        ("POST", "/v1/feedback", 401),
+        ("POST", "/mcp", 401),
+        ("PUT", "/v1/answers", 401),
+        ("GET", "/v1/corpora", 401),
+        ("DELETE", "/v1/documents", 401),
+        ("POST", "/%761/answers", 401),
+        ("POST", "/mcp/", 404),
+        ("POST", "/", 405),
+    ],
+)
+def test_no_byte_of_a_body_is_read_without_a_key(tmp_path: Path, method: str, path: str, status: int) -> None:
+    """The reply comes although the body does not."""
+    file = tmp_path / "keys"
+    add_key(file, "alice", upload=True)
+    with service(keys_file=file, feedback=tmp_path / "feedback.jsonl") as served:
+        address = urlsplit(served.url)
+        connection = HTTPConnection(address.hostname or "", address.port, timeout=10)
+        connection.putrequest(method, path)
+        connection.putheader("Content-Length", "1000")
+        connection.endheaders()
+        assert connection.getresponse().status == status
+        connection.close()
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc  # type: ignore[import-untyped]
 import httpx2
 import pytest
 from mcp import Client
@@ -19,6 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
 from tests.jobs.in_process import run_job
+from tests.serving.listening import open_ports
 from tests.serving.service_process import Service, free_port, post, running
 
 pytestmark = pytest.mark.service
@@ -171,6 +173,16 @@ def test_ready_line_and_nothing_more(service: Service) -> None:
     assert re.fullmatch(r"labels: \d+ chunks of \d+ labels, version 0001-[0-9a-f]+", lines[0])
     assert service.url in lines[-1]
     assert len(lines) == 3, lines
+
+
+def test_other_machines_reach_only_ports_that_ask_for_the_token(service: Service) -> None:
+    """Ray 2.60 binds the ports between replicas to all interfaces, whatever is set."""
+    ports = open_ports(service.process.pid)
+    assert all("ray::ServeReplica" in title for title in ports.values()), ports
+    for port in ports:
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as refused:
+            channel.unary_unary("/ray.serve.ASGIService/HandleRequest")(b"", timeout=10)
+        assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
 
 
 def test_ends_when_told(service: Service) -> None:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from jobs import cli
 from serving.config import SERVE_VARIABLES, ServiceConfig
+from serving.http import open_request_log
 from serving.http.access import add_key, load_keys, load_rights, name_of_key
 from serving.qa_rag import build
 from tests.serving.editions import publish
@@ -54,6 +55,28 @@ def test_port_in_use(capsys: pytest.CaptureFixture[str], index: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"--port {port}" in refused(capsys, "--index", str(index), "--port", port)
+
+
+def test_hosts_and_sizes_that_are_none(capsys: pytest.CaptureFixture[str], index: Path) -> None:
+    wrong = refused(capsys, "--index", str(index), "--allowed-hosts", "https://answers.example.org")
+    assert "allowed" in wrong and "without scheme and port" in wrong
+    assert "--feedback-bytes" in refused(capsys, "--index", str(index), "--feedback-bytes", "0")
+
+
+def test_without_a_token_a_service_is_not_opened_to_others(
+    capsys: pytest.CaptureFixture[str], index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    line = ("--index", str(index), "--host", "0.0.0.0", "--port", str(free_port()))
+    assert "unset RAY_AUTH_MODE" in refused(capsys, *line)
+
+
+def test_request_log_is_private(tmp_path: Path) -> None:
+    file = tmp_path / "requests.jsonl"
+    for line in ("first\n", "second\n"):
+        with open_request_log(file) as log:
+            log.write(line)
+    assert file.read_text() == "first\nsecond\n" and file.stat().st_mode & 0o777 == 0o600
 
 
 def test_unknown_model(capsys: pytest.CaptureFixture[str], index: Path) -> None:
@@ -145,7 +168,7 @@ def test_overload_is_told_by_the_service_itself(config: dict[str, Any]) -> None:
     [application] = config["applications"]
     http = ServiceConfig.model_validate(application["args"]).http
     ingress = next(one for one in application["deployments"] if one["name"] == "Ingress")
-    assert ingress["max_ongoing_requests"] > http.in_flight + http.waiting
+    assert ingress["max_ongoing_requests"] > 2 * (http.in_flight + http.waiting), "look-ups have as many places"
 
 
 @pytest.mark.service
