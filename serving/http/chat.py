@@ -245,8 +245,12 @@ def _content(reply: dict[str, Any]) -> str:
     """Return the answer, or a list of the passages found where the model could not be asked."""
     if reply["answer"] or not reply["degraded"]:
         return str(reply["answer"])
-    lines = [f"[{one['n']}] {' — '.join(filter(None, (one['title'], one['section'])))}" for one in reply["passages"]]
+    lines = [f"[{one['n']}] {' — '.join(filter(None, _heading(one)))}" for one in reply["passages"]]
     return "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
+
+
+def _heading(passage: dict[str, Any]) -> tuple[str, ...]:
+    return passage["title"], passage["section"], passage["uploaded_by"] and f"uploaded by {passage['uploaded_by']}"
 
 
 def _details(reply: dict[str, Any]) -> dict[str, Any]:
