@@ -1,5 +1,6 @@
 // The text of an answer: each citation is a button, unverified statements have a tag, and drugs stand in columns.
 import { button, element, sectionWords, unitsOf } from "./dom.js";
+import { uploadedWords } from "./notices.js";
 
 /**
  * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
@@ -114,7 +115,8 @@ export class AnswerText {
     const made = (this.buttons[this.used] ??= button("", "citation", () => {}));
     this.used += 1;
     made.textContent = `[${passage.n}]`;
-    made.setAttribute("aria-label", `Passage ${passage.n}: ${passage.title}, ${sectionWords(passage.section)}`);
+    const about = [passage.title, sectionWords(passage.section), uploadedWords(passage)].filter(Boolean).join(", ");
+    made.setAttribute("aria-label", `Passage ${passage.n}: ${about}`);
     made.onclick = () => this.open(passage, this.placesOf(passage.n, at), made);
     return made;
   }

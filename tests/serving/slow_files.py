@@ -1,8 +1,11 @@
-"""Small files that keep their parser busy."""
+"""Small files that keep their parser busy, and the processes that read them."""
 
 from __future__ import annotations
 
 import io
+import os
+from contextlib import suppress
+from pathlib import Path
 
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
@@ -29,3 +32,14 @@ def slow_pdf(operators: int, pages: int = 1) -> bytes:
     written = io.BytesIO()
     writer.write(written)
     return written.getvalue()
+
+
+def parsers_of(process: int) -> list[float]:
+    """The seconds of CPU time of each process below another that reads files or waits for one."""
+    found = []
+    for child in Path("/proc").iterdir():
+        with suppress(OSError):
+            if child.name.isdigit() and b"parsing_process" in (child / "cmdline").read_bytes():
+                _, parent, *others = (child / "stat").read_text().rpartition(")")[2].split()
+                found += [int(others[9]) / os.sysconf("SC_CLK_TCK")] if int(parent) == process else []
+    return found

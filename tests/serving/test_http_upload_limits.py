@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
@@ -18,7 +18,7 @@ from fdarx_core.documents.isolated import ParsingLimits
 from jobs.cli import main as fdarx
 from serving.retriever import CorpusStore
 from tests.serving.local_service import LocalBackend, Reply, Service, eventually, service
-from tests.serving.slow_files import slow_pdf
+from tests.serving.slow_files import parsers_of, slow_pdf
 
 NEXT_WITHIN_S = 5.0
 ENDLESS = slow_pdf(50_000, pages=400)
@@ -59,15 +59,7 @@ def seconds_of_next(served: Service) -> float:
 
 def busy_parsers() -> int:
     """The processes of this one that read files, without those that wait for one."""
-    return sum(_reads(process) for process in Path("/proc").iterdir() if process.name.isdigit())
-
-
-def _reads(process: Path) -> bool:
-    with suppress(OSError):
-        _, parent, *others = (process / "stat").read_text().rpartition(")")[2].split()
-        is_parser = int(parent) == os.getpid() and b"parsing_process" in (process / "cmdline").read_bytes()
-        return is_parser and int(others[9]) / os.sysconf("SC_CLK_TCK") > 1.5
-    return False
+    return sum(seconds > 1.5 for seconds in parsers_of(os.getpid()))
 
 
 def test_an_upload_that_takes_for_ever_ends_at_its_deadline_and_the_next_is_answered(served: Service) -> None:
@@ -79,31 +71,39 @@ def test_an_upload_that_takes_for_ever_ends_at_its_deadline_and_the_next_is_answ
     assert served.get("/v1/corpora").json()["corpora"][0]["documents"] == 2
 
 
-def test_an_upload_ends_when_the_client_goes(served: Service) -> None:
-    async def leave() -> None:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=4)) as session:
-            with suppress(asyncio.TimeoutError):
-                await session.post(f"{served.url}/v1/documents?name=endless.pdf", data=ENDLESS, headers=BODY)
+@contextmanager
+def endless_uploads(served: Service, count: int) -> Iterator[None]:
+    """Uploads that take for ever, of clients that go at the end; all are being read when this begins."""
+    left = threading.Event()
 
-    client = threading.Thread(target=lambda: asyncio.run(leave()))
-    client.start()
-    assert eventually(lambda: busy_parsers() == 1, seconds=4)
-    client.join()
+    async def send() -> None:
+        async with aiohttp.ClientSession(served.url, headers=BODY) as session:
+            paths = [f"/v1/documents?name=endless{number}.pdf" for number in range(count)]
+            sent = [asyncio.ensure_future(session.post(path, data=ENDLESS)) for path in paths]
+            await asyncio.to_thread(left.wait)
+            for one in sent:
+                one.cancel()
+            await asyncio.gather(*sent, return_exceptions=True)
+
+    clients = threading.Thread(target=lambda: asyncio.run(send()))
+    clients.start()
+    try:
+        assert eventually(lambda: busy_parsers() == count, seconds=60)
+        yield
+    finally:
+        left.set()
+        clients.join()
+
+
+def test_an_upload_ends_when_the_client_goes(served: Service) -> None:
+    with endless_uploads(served, 1):
+        pass
     assert eventually(lambda: busy_parsers() == 0)
 
 
 def test_three_slow_files_do_not_slow_the_next(served: Service) -> None:
-    headers = {"X-Deadline-Ms": "12000"}
-    slow = [
-        threading.Thread(target=lambda number=number: upload(served, f"slow{number}.pdf", ENDLESS, **headers))
-        for number in range(3)
-    ]
-    for one in slow:
-        one.start()
-    assert eventually(lambda: busy_parsers() == 3, seconds=10)
-    assert seconds_of_next(served) < NEXT_WITHIN_S
-    for one in slow:
-        one.join()
+    with endless_uploads(served, 3):
+        assert seconds_of_next(served) < NEXT_WITHIN_S
 
 
 @pytest.mark.parametrize(
