@@ -22,6 +22,8 @@ PROCESSES = 8
 MAX_RESULT = 256 * 2**20
 """The most bytes of the chunks of a file, as JSON."""
 
+_NEXT_AFTER_S = 0.1
+"""Seconds after which the next process is started, so that it does not slow a short file."""
 _MODULE = "fdarx_core.documents.parsing_process"
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "OMP_NUM_THREADS", "LD_LIBRARY_PATH")
 """Variables of the environment that the processes get; others may hold passwords."""
@@ -60,6 +62,7 @@ class IsolatedParser:
         self._limits = limits
         self._places = asyncio.Semaphore(PROCESSES)
         self._next: subprocess.Popen[bytes] | None = _start()
+        self._closed = False
 
     async def parse(self, file: Path, size: int, overlap: int) -> ParsingResult:
         """Return the chunks of a file, of at most `size` characters that overlap by `overlap`.
@@ -78,16 +81,19 @@ class IsolatedParser:
 
     def close(self) -> None:
         """End the process that waits for the next file."""
+        self._closed = True
         if self._next is not None:
             _end(self._next)
             self._next = None
 
     def _take(self) -> subprocess.Popen[bytes]:
-        waiting = self._next
-        if waiting is None or waiting.poll() is not None:
-            waiting = _start()
-        self._next = _start()
-        return waiting
+        waiting, self._next = self._next, None
+        asyncio.get_running_loop().call_later(_NEXT_AFTER_S, self._prepare)
+        return _start() if waiting is None or waiting.poll() is not None else waiting
+
+    def _prepare(self) -> None:
+        if self._next is None and not self._closed:
+            self._next = _start()
 
 
 def _start() -> subprocess.Popen[bytes]:

@@ -138,11 +138,15 @@ def test_an_uploaded_label_cannot_take_words_of_questions_for_names_of_its_drug(
     assert texts <= {one["text"] for one in after["passages"]}
 
 
-def test_questions_for_several_labels_count_no_uploaded_label(clients: Clients) -> None:
-    before = clients.ask("Which labels mention hiccups?")
+@pytest.mark.parametrize("question", ["Which labels mention hiccups?", "Which labels mention ABX?"])
+def test_questions_for_several_labels_count_no_uploaded_label(clients: Clients, question: str) -> None:
+    before = clients.ask(question)
     clients.upload("spoof.xml", SPOOF)
-    after = clients.ask("Which labels mention hiccups?")
-    assert before["groups"] and after["groups"] == before["groups"] and after["answer"] == before["answer"]
+    clients.upload("short.txt", b"Severe hiccups (ABX) are rare. ABX are severe hiccups of adults, as all know.")
+    after = clients.ask(question)
+    assert bool(before["groups"]) == ("hiccups" in question)
+    assert after["groups"] == before["groups"]
+    assert after["answer"] == before["answer"] or not before["groups"]
 
 
 def test_a_label_of_a_drug_that_no_other_label_is_of_is_found_by_its_name(clients: Clients) -> None:
@@ -163,8 +167,8 @@ def test_two_keys_with_one_file_name_keep_both_files(clients: Clients, place: st
     found = clients.post("/v1/search", {"question": "How long are reserve samples of quaxelite kept?"})["passages"]
     told = {one["uploaded_by"]: one["text"] for one in found if one["uploaded_by"]}
     assert "seven" in told["writer"] and "nine" in told["other"]
-    for client, years in (("writer", b"seven"), ("other", b"nine")):
-        assert years in (Path(place) / "uploads" / client / "samples.txt").read_bytes()
+    for client, years in (("writer", "seven"), ("other", "nine")):
+        assert years in (Path(place) / "uploads" / client / "samples.txt").read_text()
 
 
 def test_two_keys_with_one_text_or_label_keep_both(clients: Clients) -> None:

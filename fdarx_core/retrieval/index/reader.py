@@ -162,8 +162,8 @@ class IndexReader(ChunkTable):
 
     @cached_property
     def passage_words(self) -> PassageWords:
-        """The words of the passages in all their forms."""
-        return PassageWords(self._collection.inverted_index, self._chunks["text"])
+        """The words of the passages that nobody uploaded, in all their forms."""
+        return PassageWords(self._collection.inverted_index, self._chunks["text"], ~self.uploaded)
 
     def needs_vectors(self, retriever: str) -> bool:
         """Return whether a retriever needs the vectors of the texts to search for."""
