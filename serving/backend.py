@@ -268,10 +268,10 @@ class RayServeBackend:
         found: LabelSection = await call(self._watch, self._section, corpus, label, section, part=INDEX)
         return found
 
-    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
+    async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
         if self._add is None:
             raise Unavailable(INDEXER, "the service was started without one")
-        added: UploadedDocuments = await call(self._watch, self._add, corpus, name, data, part=INDEXER)
+        added: UploadedDocuments = await call(self._watch, self._add, corpus, client, name, data, part=INDEXER)
         await call(self._watch, self._reload, part=INDEX)
         await self._refresh()
         return added

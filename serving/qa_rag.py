@@ -15,6 +15,7 @@ from ray.serve.handle import DeploymentHandle
 from ray.serve.schema import LoggingConfig
 from starlette.types import ASGIApp
 
+from fdarx_core.documents.isolated import ParsingLimits
 from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.rag.flow import context_budget
 from fdarx_core.rag.search import Role
@@ -77,6 +78,7 @@ def build(config: ServiceConfig) -> Application:
     retriever = deployment("Retriever", RetrieverDeployment, config.replicas)
     reranker = deployment("Reranker", RerankerDeployment, gpus=config.reranker_gpus)
     indexer = deployment("Indexer", IndexerDeployment)
+    limits = ParsingLimits(config.http.upload_cpu_s, config.http.upload_memory_mib, config.http.upload_pages)
     return deployment("Ingress", Ingress, config.replicas).bind(
         config.http.model_dump(mode="json"),
         config.answerer,
@@ -86,7 +88,7 @@ def build(config: ServiceConfig) -> Application:
         retriever.bind(dict(config.corpora), config.cosine_model, config.poll_s),
         deployment("Model", ModelDeployment, config.replicas).bind(models, config.roles),
         reranker.bind(config.reranker_model) if config.reranker_model else None,
-        indexer.bind(dict(config.corpora), config.cosine_model) if config.http.takes_uploads() else None,
+        indexer.bind(dict(config.corpora), config.cosine_model, limits) if config.http.takes_uploads() else None,
     )
 
 

@@ -90,6 +90,12 @@ class ServiceSettings(BaseModel):
     """Maximum size of an uploaded file."""
     upload_s: float = Field(600, gt=0)
     """Seconds that adding an uploaded file may take."""
+    upload_cpu_s: int = Field(300, ge=1)
+    """Seconds of CPU time that reading an uploaded file may take."""
+    upload_memory_mib: int = Field(4096, ge=512)
+    """MiB of memory (address space) that reading an uploaded file may take."""
+    upload_pages: int = Field(5000, ge=1)
+    """Most pages of an uploaded PDF."""
     requests_per_minute: float | None = Field(None, gt=0)
     """Answers, searches, chats and MCP requests that one replica accepts per key, or without keys per client address;
     of look-ups, ten times as many. Behind a proxy, all clients have the proxy's address: use keys there. None: no

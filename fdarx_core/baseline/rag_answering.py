@@ -232,11 +232,16 @@ _LONG = 700
 
 
 def from_contexts(slots: Mapping[str, Any]) -> str:
-    """Return up to three sentences, each with the numbers of all contexts that contain it, or a refusal."""
+    """Return up to three sentences, each with the numbers of all contexts that contain it, or a refusal.
+
+    Labels come first; uploaded ones are quoted where the others hold no answer.
+    """
     contexts = slots["contexts"]
     labels = [one for one in contexts if of_label(one)]
-    if labels and (answer := from_labels(slots["question"], labels, slots["others"])):
-        return answer
+    indexed = [one for one in labels if not one.get("uploaded_by")]
+    for some in [indexed] if len(indexed) == len(labels) else [indexed, labels]:
+        if some and (answer := from_labels(slots["question"], some, slots["others"])):
+            return answer
     contexts = [one for one in contexts if not of_label(one)]
     evidence = SentenceIndex(
         [(f"[{one['n']}]", f"{one['title']} {one['section']}", parse_context(one)) for one in contexts]

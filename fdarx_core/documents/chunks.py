@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -67,14 +68,15 @@ def may_hold_labels(source: Source) -> bool:
     return _kind(source) in (LABEL, ".zip")
 
 
-def read_documents(found: Inputs) -> Iterator[Document | Reject]:
+def read_documents(found: Inputs, max_pages: int | None = None) -> Iterator[Document | Reject]:
     """Yield the documents of the sources.
 
     The id of a document is a hash of its title and text. Its title is that of the file (see the reader of its kind),
     else the name of the file. For an unreadable file, a file of another kind, and a document with the title and text
-    of an earlier one, yield a Reject. One document is in memory at a time.
+    of an earlier one, yield a Reject. A PDF with more than `max_pages` pages (None: any number) is not read. One
+    document is in memory at a time.
     """
-    return _each_once(one for part in (found.rejects, _of_sources(found.sources)) for one in part)
+    return _each_once(one for part in (found.rejects, _of_sources(found.sources, max_pages)) for one in part)
 
 
 def _each_once(found: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
@@ -90,7 +92,7 @@ def _each_once(found: Iterable[Document | Reject]) -> Iterator[Document | Reject
             yield one
 
 
-def _of_sources(sources: Iterable[Source]) -> Iterator[Document | Reject]:
+def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Document | Reject]:
     for source in sources:
         kind = _kind(source)
         if kind not in (*_READERS, ".zip"):
@@ -102,7 +104,7 @@ def _of_sources(sources: Iterable[Source]) -> Iterator[Document | Reject]:
                 if isinstance(file, Reject):
                     yield file
                 else:
-                    yield from _documents(file[0], io.BytesIO(file[1]))
+                    yield from _documents(file[0], io.BytesIO(file[1]), max_pages)
 
 
 def _streamed(source: Source) -> Iterator[Document | Reject]:
@@ -114,11 +116,13 @@ def _streamed(source: Source) -> Iterator[Document | Reject]:
         yield as_reject(source, error)
 
 
-def _documents(source: Source, stream: BinaryIO) -> Iterator[Document | Reject]:
+def _documents(source: Source, stream: BinaryIO, max_pages: int | None = None) -> Iterator[Document | Reject]:
     try:
         reader = _READERS.get(_kind(source))
         if reader is None:
             raise _unsupported(_kind(source))
+        if reader is read_pdf:
+            reader = partial(read_pdf, max_pages=max_pages)
         for part in reader(stream):
             if isinstance(part, UnreadablePart):
                 yield as_reject(source, part.error, at=part.at)

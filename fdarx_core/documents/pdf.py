@@ -38,16 +38,23 @@ _NO_TITLE = re.compile(
 _FROM_PROGRAM = re.compile(r"(?:microsoft|adobe) \w+ - ", re.I)
 
 
-def read_pdf(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
+def read_pdf(stream: BinaryIO, max_pages: int | None = None) -> Iterator[ParsedFile | UnreadablePart]:
     """Read the pages of a PDF as one text, and yield an UnreadablePart for each unreadable page.
 
     The text of a page without a text layer is recognized where the extra `ocr` is installed. An encrypted file is read
     if it opens without a password. The title is that of the metadata, unless that is a file name or a placeholder.
 
+    Args:
+        stream: the file.
+        max_pages: a file with more pages is not read; None: any number.
+
     Raises:
-        InputError: encrypted_pdf, unreadable_pdf, oversized_document, or no_text_layer where no page has text.
+        InputError: encrypted_pdf, unreadable_pdf, too_many_pages, oversized_document, or no_text_layer where no page
+            has text.
     """
     reader, pages = _open_pdf(stream)
+    if max_pages is not None and len(pages) > max_pages:
+        raise InputError("too_many_pages", f"{len(pages):,} pages; at most {max_pages:,} are read: split the file")
     parts = list(_texts(pages, _Recognition(stream)))
     yield from (part for part in parts if isinstance(part, UnreadablePart))
     texts = [part if isinstance(part, str) else "" for part in parts]
@@ -104,6 +111,8 @@ def _texts(pages: Sequence[PageObject], recognize: Callable[[int], str]) -> Iter
         except InputError as error:
             yield UnreadablePart(f":page {number}", error)
             continue
+        except MemoryError:
+            raise
         except Exception as error:  # a damaged page makes pypdf raise almost anything
             yield UnreadablePart(f":page {number}", InputError("unreadable_page", _message(error)))
             continue
@@ -123,7 +132,7 @@ def _open_pdf(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
         if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
             raise InputError("encrypted_pdf", "the file needs a password; save a copy without one")
         return reader, list(reader.pages)
-    except InputError:
+    except (InputError, MemoryError):
         raise
     except DependencyError as error:
         raise InputError("encrypted_pdf", f"{error}; save a copy that is not encrypted") from error
@@ -134,6 +143,8 @@ def _open_pdf(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
 def _title(reader: PdfReader) -> str:
     try:
         title = title_of(str(reader.metadata.title or "")) if reader.metadata else ""
+    except MemoryError:
+        raise
     except Exception:  # as above; the document is read without its title
         return ""
     names_file = _FILE_NAME.search(title) or _FROM_PROGRAM.match(title) or _NO_TITLE.fullmatch(title)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from fdarx_core.documents import (
     read_label_chunks,
     read_label_files,
 )
+from fdarx_core.documents.uploads import UploadFolder, as_upload, upload_id
 from fdarx_core.labels import Identity, Selection, select
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.steps import batches
@@ -23,9 +24,9 @@ from fdarx_core.records import Chunk, LabelVersion, Reject
 from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import headed_chunk
-from fdarx_core.retrieval.index.segments import same_encoder
+from fdarx_core.retrieval.index.segments import entry_source, same_encoder
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.storage.sources import Inputs
+from fdarx_core.storage.sources import Inputs, Source
 
 _CHUNKS_A_SEGMENT = 1024
 _CHARACTERS_A_SEGMENT = 1 << 20
@@ -80,6 +81,10 @@ class Indexing:
     unchanged: int = field(default=0, init=False)
     embedded: int = field(default=0, init=False)
     rejects: list[Reject] = field(default_factory=list, init=False)
+    _uploads: UploadFolder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._uploads = UploadFolder(self.place)
 
     def run(self, found: Inputs, runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
         """Index the documents and labels that were found, and the labels of `runs`; drop those whose id or source is
@@ -88,31 +93,56 @@ class Indexing:
         Of one set id the newest version is indexed. Raises StorageError for a place that can't be read or written, and,
         before anything is embedded, where the index was made with another model or other chunks.
         """
-        store = IndexStore(self.place)
+        base, encoder = self._begin()
+        indexed: dict[str, str] = {}
+        files = self._find_labels(found)
+        new = self._unread(files.labels, None if self.rebuild else base, indexed)
+        documents = self._documents(new, runs, Inputs(files.others, found.rejects))
+        total = 0 if runs or files.others else len(files.labels)
+        segments = self._write(base, encoder, documents, indexed, total)
+        return self._commit(segments, indexed, _dropped(base, indexed, remove, self.rebuild))
+
+    def add(self, documents: Sequence[list[Chunk]], remove: Collection[str] = ()) -> Manifest:
+        """Index documents that are cut already, and drop those with the ids in `remove`. Raises as `run`."""
+        base, encoder = self._begin()
+        indexed: dict[str, str] = {}
+        segments = self._write(base, encoder, ((one, "") for one in documents), indexed, len(documents))
+        return self._commit(segments, indexed, remove)
+
+    def _begin(self) -> tuple[Manifest | None, EncoderInfo | None]:
+        """Return the index as it is, None where there is none, and the encoder of new chunks."""
         self.tell("index", 0, 0, "")
         encoder = None
         if self.model is not None:
             encoder = SentenceEncoder(self.model, instruction=self.instruction).info
-        base = store.current()
+        base = IndexStore(self.place).current()
         if base is not None and not self.rebuild:
             self._check(base, encoder)
-        indexed: dict[str, str] = {}
+        return base, encoder
+
+    def _write(
+        self,
+        base: Manifest | None,
+        encoder: EncoderInfo | None,
+        documents: _Documents,
+        indexed: dict[str, str],
+        total: int,
+    ) -> list[str]:
+        """Write segments of what is new in the documents; return their names, and add the documents to `indexed`."""
         segments: list[str] = []
-        files = self._find_labels(found)
-        new = self._unread(files.labels, None if self.rebuild else base, indexed)
-        documents = self._documents(new, runs, Inputs(files.others, found.rejects))
         alike = base if base is not None and base.chunking == self._chunking else None  # another one is rebuilt
-        total = 0 if runs or files.others else len(files.labels)
         contents = self._segments(alike, encoder, self._newest(documents, base), indexed, total)
-        for name, size in self._written(store, contents):
+        for name, size in self._written(contents):
             segments.append(name)
             self.embedded += size
             self._tell_read(total)
         self._tell_read(self.documents)  # where not all are labels, their number is known only now
-        dropped = _dropped(base, indexed, remove, self.rebuild)
-        return store.commit(
-            segments, given=indexed, remove=dropped, chunking=self._chunking, keep_newer=not self.rebuild
-        )
+        return segments
+
+    def _commit(self, segments: Sequence[str], indexed: Mapping[str, str], remove: Collection[str]) -> Manifest:
+        keep_newer = not self.rebuild
+        store = IndexStore(self.place)
+        return store.commit(segments, given=indexed, remove=remove, chunking=self._chunking, keep_newer=keep_newer)
 
     def _check(self, base: Manifest, encoder: EncoderInfo | None) -> None:
         """Check that model and chunk size fit the index. A commit checks this too, but only after the embedding."""
@@ -135,7 +165,7 @@ class Indexing:
         files = LabelFiles(0, others=[source for source in found.sources if not may_hold_labels(source)])
         for part in self.executor.map(find_labels, batches(candidates, _SOURCES_A_TASK)):
             files.sources += part.sources
-            files.labels += part.labels
+            files.labels += map(self._own_identity, part.labels)
             files.others += part.others
             self.rejects += part.rejects
             self.tell("identify", files.sources, len(candidates), "")
@@ -153,7 +183,7 @@ class Indexing:
             if entry is None or entry.file != label.sha256:
                 new.append(label)
                 continue
-            indexed[label.set_id] = ""
+            indexed[label.set_id] = entry.source
             self.documents += 1
             self.unchanged += 1
             self.chunks += entry.chunks
@@ -171,12 +201,39 @@ class Indexing:
                     if isinstance(one, Reject):
                         self.rejects.append(one)
                     else:
-                        yield one, label.sha256
-        for document in read_documents(others):
+                        yield self._own(one, label.source), label.sha256
+        yield from self._other_documents(others)
+
+    def _other_documents(self, others: Inputs) -> _Documents:
+        """Yield the chunks of documents that are no labels; those of uploads apart, so that none stands for another."""
+        indexed: list[Source] = []
+        uploads: list[Source] = []
+        for source in others.sources:
+            (uploads if self._uploads.locate(source.location) else indexed).append(source)
+        for chunks in self._cut(Inputs(indexed, others.rejects)):
+            yield chunks, ""
+        for source in uploads:
+            yield from ((self._own(chunks, source), "") for chunks in self._cut(Inputs([source])))
+
+    def _cut(self, found: Inputs) -> Iterator[list[Chunk]]:
+        for document in read_documents(found):
             if isinstance(document, Reject):
                 self.rejects.append(document)
             else:
-                yield chunk_document(document, self.chunk_size, self.overlap), ""
+                yield chunk_document(document, self.chunk_size, self.overlap)
+
+    def _own_identity(self, label: Identity) -> Identity:
+        """Return a label with the id that its document has in the index."""
+        found = self._uploads.locate(label.source.location)
+        return label if found is None else replace(label, set_id=upload_id(found[0], label.set_id))
+
+    def _own(self, chunks: list[Chunk], source: Source) -> list[Chunk]:
+        """Return the chunks of a document of a source, as those of an upload where it is one."""
+        found = self._uploads.locate(source.location)
+        if found is None:
+            return chunks
+        client, file = found
+        return as_upload(chunks, client, file + chunks[0].source.removeprefix(source.location))
 
     def _newest(self, documents: _Documents, base: Manifest | None) -> _Documents:
         """Leave out labels of which a newer version is in the index, or the same or a newer one was given before."""
@@ -212,7 +269,7 @@ class Indexing:
             id = chunks[0].document_id
             if id in indexed:  # a newer version of a label of another run
                 waiting = [chunk for chunk in waiting if chunk.document_id != id]
-            indexed[id] = "" if chunks[0].set_id else chunks[0].source
+            indexed[id] = entry_source(chunks[0])
             waiting += chunks if base is None else base.missing(chunks, encoder)
             if file:
                 files[id] = file
@@ -224,8 +281,9 @@ class Indexing:
         if waiting:
             yield waiting, files
 
-    def _written(self, store: IndexStore, segments: Iterator[_SegmentContent]) -> Iterator[tuple[str, int]]:
+    def _written(self, segments: Iterator[_SegmentContent]) -> Iterator[tuple[str, int]]:
         if self.model is None:
+            store = IndexStore(self.place)
             return ((store.write_segment(chunks, files=files), len(chunks)) for chunks, files in segments)
         resource = self.executor.models_resource(_Embedder, self.place, self.model, self.instruction)
         return self.executor.map_resource(resource, "write", segments)

@@ -1,23 +1,30 @@
-"""Adding one uploaded file to an index, through the same code as `fdarx index`, in this process."""
+"""Adding one uploaded file to an index, through the same code as `fdarx index`."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from fdarx_core.documents import READ_ENDINGS, find_documents
+from fdarx_core.documents import READ_ENDINGS
+from fdarx_core.documents.isolated import DEFAULT_LIMITS, IsolatedParser, ParsingLimits, ParsingResult
+from fdarx_core.documents.uploads import as_upload
 from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.pipeline.local import LocalExecutor
-from fdarx_core.records import Reject
+from fdarx_core.records import UPLOADS, Chunk, Reject, uploader_of
 from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
 
-FOLDER = "uploads"
-"""The folder of uploaded files within that of the index. A file stays there as the source of its documents."""
 CHUNK_SIZE, OVERLAP = 10_000, 2_000
 """The options of `fdarx index` for an index that does not tell its own."""
 _LONGEST_NAME = 120
+_MEMBER = "!"
+"""What stands between the name of an archive and that of its member in a source; names of uploads never have it."""
 
 
 @dataclass(slots=True)
@@ -53,53 +60,120 @@ def upload_name(given: str) -> str:
     return f"{stem[: _LONGEST_NAME - len(ending)]}.{ending.lower()}"
 
 
-def add_upload(place: str, name: str, data: bytes, cosine_model: str | None = None) -> UploadedDocuments:
-    """Add the documents of a file to an index, as a new version of it.
+class UploadIndexer:
+    """Adds uploaded files to indexes. Files are read in processes of their own, several at a time."""
 
-    A document of an earlier file of this name that the file has no more is dropped; a newer version of a label takes
-    the place of the older one.
+    def __init__(self, limits: ParsingLimits = DEFAULT_LIMITS, cosine_model: str | None = None) -> None:
+        """`cosine_model` is the directory of the indexes' embedding model; None: MiniLM, where it is installed."""
+        self._parser, self._cosine_model = IsolatedParser(limits), cosine_model
 
-    Args:
-        place: the folder of the index, on disk or s3://; it must be an index already.
-        name: the name of the file, as `upload_name` returns it.
-        data: its bytes.
-        cosine_model: the directory of the index's embedding model; None: MiniLM, where it is installed.
+    def close(self) -> None:
+        """End the process that waits for the next file."""
+        self._parser.close()
 
-    Returns:
-        What became of it; where the index takes no documents, `refused` says why.
-    """
-    index = Location(place)
-    try:
-        base = IndexStore(index).current()
-        if base is None:
-            return UploadedDocuments(refused=f"{place} is not an index; make one with fdarx index")
-        return _add(index, base, index / FOLDER / name, data, cosine_model)
-    except (StorageError, ModelMissing, OSError) as error:
-        return UploadedDocuments(refused=str(error))
+    async def add(self, place: str, client: str, name: str, data: bytes) -> UploadedDocuments:
+        """Add the documents of a file to an index, as a new version of it.
+
+        They are documents of the client: a file takes the place of the client's earlier one of this name, and a newer
+        version of a label of the client's older one. What others have added, and what `fdarx index` has, stays. The
+        file is kept, and takes the place of the earlier one, once some of its documents are indexed.
+
+        Where the task is cancelled, the file is not read any further, and is not added unless the last of its chunks
+        are being written.
+
+        Args:
+            place: the folder of the index, on disk or s3://; it must be an index already.
+            client: the name of a key, or `ANONYMOUS`.
+            name: the name of the file, as `upload_name` returns it.
+            data: its bytes.
+
+        Returns:
+            What became of it; where the index takes no documents, `refused` says why.
+        """
+        index = Location(place)
+        try:
+            base = await asyncio.to_thread(IndexStore(index).current)
+            if base is None:
+                return UploadedDocuments(refused=f"{place} is not an index; make one with fdarx index")
+            parsed = await self._parse(base, name, data)
+            documents = [as_upload(one, client, one[0].source) for one in parsed.documents]
+            if not documents:
+                return UploadedDocuments(rejected=parsed.rejects, version=base.version)
+            stopped = threading.Event()
+            try:
+                done = await asyncio.to_thread(self._index, index, base, documents, stopped)
+            finally:
+                stopped.set()
+            if done.added:
+                await asyncio.to_thread(_keep, index, client, name, data)
+        except (StorageError, ModelMissing, OSError) as error:
+            return UploadedDocuments(refused=str(error))
+        return replace(done, rejected=parsed.rejects + done.rejected)
+
+    async def _parse(self, base: Manifest, name: str, data: bytes) -> ParsingResult:
+        """Return the chunks and rejects of a file; their sources begin with its name."""
+        size, overlap = _chunking(base)
+        with TemporaryDirectory(prefix="fdarx-upload-") as folder:
+            file = Path(folder) / name
+            await asyncio.to_thread(file.write_bytes, data)
+            parsed = await self._parser.parse(file, size, overlap)
+        told = f"{folder}/"
+        for chunk in (chunk for document in parsed.documents for chunk in document):
+            chunk.source = chunk.source.removeprefix(told)
+        parsed.rejects = [_without(one, told) for one in parsed.rejects]
+        return parsed
+
+    def _index(
+        self, index: Location, base: Manifest, documents: Sequence[list[Chunk]], stopped: threading.Event
+    ) -> UploadedDocuments:
+        model = instruction = None
+        if base.encoder is not None:
+            model, instruction = ModelDirectories(cosine=self._cosine_model).of("cosine"), base.encoder.instruction
+
+        def tell(phase: str, done: int, total: int, note: str) -> None:
+            if stopped.is_set():
+                raise _NobodyWaits
+
+        indexing = Indexing(LocalExecutor(), index, *_chunking(base), model, instruction, tell)
+        manifest = indexing.add(documents, _left_out(base, documents))
+        return UploadedDocuments(indexing.documents, indexing.embedded, indexing.rejects, manifest.version)
 
 
-def _add(index: Location, base: Manifest, file: Location, data: bytes, cosine_model: str | None) -> UploadedDocuments:
-    model = instruction = None
-    if base.encoder is not None:
-        model, instruction = ModelDirectories(cosine=cosine_model).of("cosine"), base.encoder.instruction
-    size, overlap = base.chunking.get("size", CHUNK_SIZE), base.chunking.get("overlap", OVERLAP)
+class _NobodyWaits(Exception):
+    """The client has gone, or its deadline has passed."""
+
+
+def _chunking(base: Manifest) -> tuple[int, int]:
+    return base.chunking.get("size", CHUNK_SIZE), base.chunking.get("overlap", OVERLAP)
+
+
+def _left_out(base: Manifest, documents: Sequence[list[Chunk]]) -> set[str]:
+    """Return the ids of the client's documents that came from a file and are not in the present one of its name."""
+    first = documents[0][0]
+    file = first.source.partition(_MEMBER)[0]
+    ids = {one[0].document_id for one in documents}
+    return {
+        id
+        for id, entry in base.entries.items()
+        if uploader_of(id) == first.uploaded_by and entry.source.partition(_MEMBER)[0] == file and id not in ids
+    }
+
+
+def _keep(index: Location, client: str, name: str, data: bytes) -> None:
+    """Write a file into the folder of its client, which only the user of the service can read."""
+    folders = index / UPLOADS, index / UPLOADS / client
+    file = folders[1] / name
+    if file.is_remote:
+        file.write_bytes(data)
+        return
+    for folder in map(Path, map(str, folders)):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
     file.write_bytes(data)
-    indexing = Indexing(LocalExecutor(), index, size, overlap, model, instruction, _tell_nobody)
-    manifest = indexing.run(find_documents([str(file)]), [])
-    if not indexing.documents:
-        file.delete()
-    folder = f"{file.parent}/"
-    rejected = [
-        replace(one, id=one.id.removeprefix(folder), source=one.source.removeprefix(folder), detail=_told(one, folder))
-        for one in indexing.rejects
-    ]
-    return UploadedDocuments(indexing.documents, indexing.embedded, rejected, manifest.version)
+    Path(file.address).chmod(0o600)
 
 
-def _told(reject: Reject, folder: str) -> str:
-    """Return the detail of a reject without the path of the folder."""
-    return reject.detail.replace(folder, "")
-
-
-def _tell_nobody(phase: str, done: int, total: int, note: str) -> None:
-    """Take the progress of the indexing; an upload shows none."""
+def _without(reject: Reject, folder: str) -> Reject:
+    """Return a reject without the path of a folder."""
+    source, detail = reject.source.removeprefix(folder), reject.detail.replace(folder, "")
+    return replace(reject, id=reject.id.removeprefix(folder), source=source, detail=detail)

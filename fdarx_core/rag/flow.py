@@ -177,9 +177,12 @@ def absent_text(absent: Sequence[AbsentDrug]) -> str:
 def number_contexts(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
     """Return the contexts for a prompt, numbered from 1 for citations: {n, title, section, text}.
 
-    Passages of labels also have {section_code, moieties, labeler, effective_date, version}.
+    Passages of labels also have {section_code, moieties, labeler, effective_date, version}. Those of uploads have
+    {uploaded_by}, and so does their title; they do not have labeler, date and version, so that no model takes them for
+    the latest label.
     """
-    return [{"n": number, **_fields(hit), **_label_fields(hit)} for number, hit in enumerate(hits, 1)]
+    fields = ({**_fields(hit), **_label_fields(hit), **_upload_fields(hit)} for hit in hits)
+    return [{"n": number, **one} for number, one in enumerate(fields, 1)]
 
 
 def fit_contexts(contexts: Sequence[Mapping[str, Any]], budget_chars: int) -> list[dict[str, Any]]:
@@ -252,13 +255,20 @@ def _label_fields(hit: SearchHit) -> dict[str, Any]:
     if hit.chunk.label is None:
         return {}
     label = hit.label
-    return {
-        "section_code": hit.section_code,
-        "moieties": label.moieties,
+    fields = {"section_code": hit.section_code, "moieties": label.moieties}
+    if hit.uploaded_by:
+        return fields
+    return fields | {
         "labeler": label.labeler,
         "effective_date": label.effective_date,
         "version": label.version,
     }
+
+
+def _upload_fields(hit: SearchHit) -> dict[str, str]:
+    if not hit.uploaded_by:
+        return {}
+    return {"title": f"{hit.title} (uploaded by {hit.uploaded_by})", "uploaded_by": hit.uploaded_by}
 
 
 async def _write_queries(

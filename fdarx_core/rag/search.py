@@ -124,6 +124,9 @@ def search_index(
     earlier, see `SectionModel`. A query that names no drug returns the best passage of each drug first, then the second
     best of each.
 
+    Uploaded labels change nothing of what a query names, see `ChunkTable.uploads_named`. Where a query or a filter
+    names a drug or a title, passages of uploads come in turn with the others, and one of these is the first.
+
     Args:
         index: the index to search.
         queries: what to search for.
@@ -140,15 +143,21 @@ def search_index(
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
         named = _passages_of_drugs(index, query, filter)
-        text = (index.label_drugs.without_names(query.text) if len(named) > 1 else "") or query.text
+        several = len({name for name, _ in named}) > 1
+        text = (index.label_drugs.without_names(query.text) if several else "") or query.text
         rankings = [
             (name, _search_passages(index, text, one, k, retriever, vector, of_drug=True)) for name, one in named
         ]
-        if not named:
-            depth = max(k, RANKED_DEPTH) if _is_of_all_drugs(filter) and not _is_reranked(retriever) else k
+        if not named and _is_of_all_drugs(filter):
+            depth = k if _is_reranked(retriever) else max(k, RANKED_DEPTH)
             passing = index.matching(filter)
             ranked = _search_passages(index, query.text, passing, depth, retriever, vector, of_drug=False)
-            rankings = [("", one) for one in (_by_drug(index, ranked) if _is_of_all_drugs(filter) else [ranked])]
+            rankings = [("", one) for one in _by_drug(index, ranked)]
+        elif not named:
+            rankings = [
+                ("", _search_passages(index, query.text, one, k, retriever, vector, of_drug=False))
+                for one in _uploads_apart(index, index.matching(filter))
+            ]
         names: dict[tuple[int, float], str] = {}
         for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
             for hit, name in (one for one in turn if one is not None):
@@ -170,12 +179,24 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
     if filter.any_drug or not _is_of_all_drugs(filter):
         return []
     passing = index.matching(filter)
-    documents = index.documents
     found: list[tuple[str, Mask]] = []
+
+    def add(name: str, *choices: Sequence[int]) -> None:
+        """Add the first choice of documents that have passages."""
+        masks = (passing & np.isin(index.documents, documents) for documents in choices)
+        found.extend([(name, mask) for mask in masks if mask.any()][:1])
+
     for named in index.label_drugs.named(query.text):
-        own = (passing & np.isin(documents, one) for one in (named.own, named.documents))
-        found += [(named.name, one) for one in own if one.any()][:1]
+        add(named.name, named.own, named.documents)
+        add(named.name, index.uploaded_drugs.documents_of(named.drugs))
+    for named in index.uploads_named(query.text):
+        add(named.name, named.own, named.documents)
     return found
+
+
+def _uploads_apart(index: IndexReader, passing: Mask) -> list[Mask]:
+    """Return the passing passages that nobody uploaded, and the uploaded ones; of two parts those with any passage."""
+    return [one for one in (passing & ~index.uploaded, passing & index.uploaded) if one.any()] or [passing]
 
 
 def _is_of_all_drugs(filter: ChunkFilter) -> bool:
@@ -268,7 +289,7 @@ def search_hit(
 
 def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
     """Return the medicines that a text names and that no label of the index is of."""
-    absent = index.label_drugs.absent(text)
+    absent = [one for one in index.label_drugs.absent(text) if not any(map(index.uploads_named, one))]
     alone = bool(absent) and not index.label_drugs.named(text)
     found: list[AbsentDrug] = []
     for name, medicine in absent:
@@ -315,11 +336,12 @@ def pool_candidates(found: Sequence[Sequence[SearchHit]], shares: Sequence[int])
     hits = [iter(one) for one in found]
     ids: set[str] = set()
     texts: dict[tuple[str, ...], list[str]] = {}
+    uploaded: dict[tuple[str, ...], list[str]] = {}  # apart: an upload takes the place of no other passage
 
     def next_new(query: int) -> SearchHit | None:
         """Take the query's hits from its list up to one that is not in the pool."""
         for hit in hits[query]:
-            if hit.chunk.id not in ids and _add_if_new(hit.chunk.text, texts):
+            if hit.chunk.id not in ids and _add_if_new(hit.chunk.text, uploaded if hit.uploaded_by else texts):
                 ids.add(hit.chunk.id)
                 return replace(hit, search=query)
         return None

@@ -44,6 +44,8 @@ from fdarx_core.records.rag import RagQuestion as RagQuestion
 from fdarx_core.records.rag import RagScore as RagScore
 from fdarx_core.records.rag import RagUsage as RagUsage
 from fdarx_core.records.rag import TitleRank as TitleRank
+from fdarx_core.records.search import ANONYMOUS as ANONYMOUS
+from fdarx_core.records.search import UPLOADS as UPLOADS
 from fdarx_core.records.search import AbsentDrug as AbsentDrug
 from fdarx_core.records.search import Chunk as Chunk
 from fdarx_core.records.search import Document as Document
@@ -53,3 +55,4 @@ from fdarx_core.records.search import LabelVersion as LabelVersion
 from fdarx_core.records.search import NumberDifference as NumberDifference
 from fdarx_core.records.search import OtherLabel as OtherLabel
 from fdarx_core.records.search import SearchHit as SearchHit
+from fdarx_core.records.search import uploader_of as uploader_of

@@ -73,8 +73,13 @@ class Citation:
         return self.hit.label
 
     @property
+    def uploaded_by(self) -> str:
+        """The name of the key that uploaded the document, or `ANONYMOUS`; "" for a document that nobody uploaded."""
+        return self.hit.uploaded_by
+
+    @property
     def url(self) -> str:
-        """The address of the label on DailyMed, "" for another document."""
+        """The address of the label on DailyMed, "" for an uploaded label and for another document."""
         return self.hit.url
 
 

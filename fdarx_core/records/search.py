@@ -9,6 +9,17 @@ from fdarx_core.records.labels import Product
 
 DAILYMED_LABEL = "https://dailymed.nlm.nih.gov/dailymed/drugInfo.cfm?setid={}"
 """The address of the current version of a label on DailyMed, by set id."""
+UPLOADS = "uploads"
+"""The folder of uploaded files within that of an index. Ids of uploaded documents are `uploads/CLIENT/ID`, so that they
+are never those of other documents, or of another client's."""
+ANONYMOUS = "(anonymous)"
+"""The client of uploads to a service that needs no keys; no key can have this name."""
+
+
+def uploader_of(document_id: str) -> str:
+    """Return the client that uploaded the document with an id, "" where nobody did."""
+    folder, _, rest = document_id.partition("/")
+    return rest.partition("/")[0] if folder == UPLOADS else ""
 
 
 @dataclass(slots=True)
@@ -58,7 +69,8 @@ class Chunk:
     within which the chunk begins (`Passage.table_header`). `label` is the label's version, None for another document;
     an index stores it with the first chunk of a label, and gives it with each. A chunk of a PDF begins on the page
     `page`, counted from 1, and the next pages begin at the characters `page_breaks` of its text; `page` is 0 without
-    pages.
+    pages. A document that a client has uploaded has the `document_id` `uploads/CLIENT/ID`, and so has the `set_id` of
+    an uploaded label, where ID is the set id that the file states; `source` is `uploads/CLIENT/FILE`.
     """
 
     id: str
@@ -77,6 +89,11 @@ class Chunk:
     page_breaks: list[int] = field(default_factory=list)
     section_number: str = ""
     table_header: str = ""
+
+    @property
+    def uploaded_by(self) -> str:
+        """The name of the key that uploaded the document, or `ANONYMOUS`; "" for a document that nobody uploaded."""
+        return uploader_of(self.document_id)
 
     def page_at(self, character: int) -> int:
         """Return the page of a character of the text, counted from 1; 0 for a document without pages."""
@@ -200,9 +217,14 @@ class SearchHit:
         return self.label.version
 
     @property
+    def uploaded_by(self) -> str:
+        """The name of the key that uploaded the document, or `ANONYMOUS`; "" for a document that nobody uploaded."""
+        return self.chunk.uploaded_by
+
+    @property
     def url(self) -> str:
-        """The address of the label on DailyMed, "" for another document."""
-        return DAILYMED_LABEL.format(self.set_id) if self.set_id else ""
+        """The address of the label on DailyMed, "" for an uploaded label and for another document."""
+        return DAILYMED_LABEL.format(self.set_id) if self.set_id and not self.uploaded_by else ""
 
 
 @dataclass(slots=True)

@@ -359,6 +359,7 @@ def _citation(one: Citation) -> dict[str, Any]:
     place = {"n": one.n, "start": one.start, "end": one.end, "page": one.page, "quote": one.quote}
     statement_start, statement_end = one.statement
     place |= {"statement_start": statement_start, "statement_end": statement_end, "verdict": one.verdict}
+    place |= {"uploaded_by": one.uploaded_by}
     return place | {"differences": [_difference(each) for each in one.differences]}
 
 
@@ -368,7 +369,7 @@ def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
     scores = {"score": hit.score, "rerank": hit.rerank}
     others = {"copies": hit.copies, "copied_by": [_other_label(one) for one in hit.copied_by]}
     others["differences"] = [_difference(one) for one in hit.differences]
-    place = {"url": hit.url, "page": hit.chunk.page}
+    place = {"url": hit.url, "page": hit.chunk.page, "uploaded_by": hit.uploaded_by}
     return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, **others, **place, **scores, "cited": False}
 
 

@@ -156,7 +156,8 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
             for near in around
         ]
         file = re.split(r"[!/\\]", chunk.source)[-1]  # without the path on the server
-        return json_reply({"chunk": asdict(chunk) | {"source": file}, "around": neighbors})
+        about = {"chunk": asdict(chunk) | {"source": file}, "uploaded_by": chunk.uploaded_by}
+        return json_reply({**about, "around": neighbors})
 
     return router
 

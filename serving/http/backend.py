@@ -112,8 +112,10 @@ class ServiceBackend(Protocol):
     async def section(self, corpus: str, label: str, section: str) -> LabelSection:
         """Return a section of a label, as `find_section` finds it."""
 
-    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
-        """Add the documents of a file to a corpus as `add_upload` does, and return once searches find them.
+    async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
+        """Add the documents of a client's file to a corpus as `UploadIndexer.add` does.
+
+        Returns once searches find them; where the call is cancelled, the file is not read any further.
 
         Raises Unavailable for a backend that takes no documents.
         """

@@ -253,7 +253,7 @@ def _content(reply: dict[str, Any]) -> str:
     if reply["answer"] or not reply["degraded"]:
         statements = (AnswerStatement(**one) for one in reply["statements"])
         return _marked(AnswerPiece(reply["answer"], 0, tuple(statements)))
-    lines = [f"[{one['n']}] {' — '.join(filter(None, (one['title'], one['section'])))}" for one in reply["passages"]]
+    lines = [f"[{one['n']}] {' — '.join(filter(None, _heading(one)))}" for one in reply["passages"]]
     return _plain(
         "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
     )
@@ -267,6 +267,10 @@ def _marked(piece: AnswerPiece) -> str:
 def _plain(text: str) -> str:
     """Return a text, which clients show as Markdown, without markup that can hide a mark or strike words out."""
     return _LINK.sub("] (", _TAG.sub("&lt;", text)).replace("~~", r"\~\~")
+
+
+def _heading(passage: dict[str, Any]) -> tuple[str, ...]:
+    return passage["title"], passage["section"], passage["uploaded_by"] and f"uploaded by {passage['uploaded_by']}"
 
 
 def _details(reply: dict[str, Any]) -> dict[str, Any]:

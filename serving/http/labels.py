@@ -21,7 +21,7 @@ from serving.http.schemas import ComparisonReply, SectionReply, ShortText
 LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
 SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) of a section or subsection."
 LABEL_CORPUS = "A corpus of labels; by default the first."
-_FIELDS = ("drug", "moieties", "set_id", "effective_date", "version", "url")
+_FIELDS = ("drug", "moieties", "set_id", "effective_date", "version", "url", "uploaded_by")
 _OF_PASSAGE = ("section", "section_code", "section_number", "text")
 _MAX_NAMES = 5
 

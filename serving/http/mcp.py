@@ -51,7 +51,8 @@ PATH = "/mcp"
 
 _INSTRUCTIONS = (
     "Tools for FDA drug labels and regulatory guidelines. Each result names the drug, labeler, version and effective "
-    "date of the label it is from, with its address on DailyMed: quote them. Not for clinical use: check every answer "
+    "date of the label it is from, with its address on DailyMed: quote them. What has `uploaded_by` was uploaded by a "
+    "client of this server and is no published label: say so. Not for clinical use: check every answer "
     "against its passages."
 )
 

@@ -17,6 +17,10 @@ MAX_TURNS = 50
 """The most earlier turns in a request."""
 LONGEST_TURN = 20_000
 """Characters of the longest question or answer of an earlier turn."""
+UPLOADED_BY = (
+    "The name of the key with which the document was uploaded, (anonymous) where the service needs none; empty for a"
+    " document of the index that nobody uploaded. The set id of an uploaded label is uploads/KEY/SET_ID."
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|[\ud800-\udfff]")
 
 
@@ -174,8 +178,9 @@ class RetrievedPassage(BaseModel):
     copies: int = Field(description="The number of other labels of the drug that have nearly the same passage.")
     copied_by: list[OtherLabelReply] = Field(description="A few of them, the newest first.")
     differences: list[NumberDifferenceReply] = Field(description="The sentences that they have with other numbers.")
-    url: str = Field(description="The address of the label on DailyMed.")
+    url: str = Field(description="The address of the label on DailyMed; empty for an uploaded label.")
     page: int = Field(description="The page of a PDF on which the passage begins, counted from 1; 0 without pages.")
+    uploaded_by: str = Field(description=UPLOADED_BY)
     score: float
     rerank: float | None
     cited: bool
@@ -218,6 +223,7 @@ class LocatedCitation(BaseModel):
     end: int = Field(description="The character of the passage's text at which it ends.")
     page: int = Field(description="The page of a PDF on which it begins, counted from 1; 0 without pages.")
     quote: str = Field(description="The text of the place, at most 400 characters.")
+    uploaded_by: str = Field(description=UPLOADED_BY)
     statement_start: int = Field(description="The character of the answer at which the statement begins.")
     statement_end: int = Field(description="The character of the answer at which it ends, citations included.")
     verdict: Literal["supported", "undecided"] = Field(
@@ -341,6 +347,7 @@ class PassageReply(BaseModel):
     """A passage, and the passages around it in order. `source` is the name of a file."""
 
     chunk: Chunk
+    uploaded_by: str = Field(description=UPLOADED_BY)
     around: list[NeighborChunk]
 
 
@@ -363,7 +370,8 @@ class SectionReply(BaseModel):
     set_id: str
     version: int = Field(description="The number of the label's version.")
     effective_date: str = Field(description="The date of the label's version, in ISO 8601.")
-    url: str = Field(description="The address of the label on DailyMed.")
+    url: str = Field(description="The address of the label on DailyMed; empty for an uploaded label.")
+    uploaded_by: str = Field(description=UPLOADED_BY)
     labels: int = Field(description="The number of labels of this drug; the newest that has the section was taken.")
     passages: list[SectionPassage] = Field(description="The text of the section, in order.")
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from fdarx_core.documents import READ_ENDINGS
 from fdarx_core.pipeline.uploading import upload_name
+from fdarx_core.records import ANONYMOUS
 from serving.http.access import load_rights
 from serving.http.answering import select_corpus
 from serving.http.backend import ServiceBackend
@@ -39,7 +40,7 @@ _Corpus = Annotated[ShortText | None, Query(description="One of GET /v1/corpora;
 class RejectedDocument(BaseModel):
     """A document, or a part of a file, that was not added."""
 
-    name: str = Field(description="The name of the file, and of the member of an archive; the set id of a label.")
+    name: str = Field(description="The name of the file, and of the member of an archive; the id of a label.")
     reason: str = Field(description="A fixed name of the reason.")
     detail: str
 
@@ -88,7 +89,9 @@ def upload_routes(backend: ServiceBackend) -> APIRouter:
     ) -> Response:
         """Add the documents of a file, which is the body, to a corpus; they are found as soon as this replies.
 
-        Labels take the place of older versions. A file of the same name takes the place of the earlier one.
+        They are marked as uploads of the client's key wherever they are cited. A file takes the place of the earlier
+        file of this name of the same key, and a label that of its older version; other documents are never replaced. A
+        file that can't be read changes nothing.
         """
         log, data = request_log(request.scope), await request.body()
         # pages of other sites can't send this type: browsers ask the server first, and this one permits none
@@ -101,7 +104,7 @@ def upload_routes(backend: ServiceBackend) -> APIRouter:
             raise ApiError(422, f"{error}.", param="name", code="unknown_kind") from None
         if not data:
             raise ApiError(422, "The body is empty: send the bytes of the file.", code="empty")
-        done = await backend.add_documents(served, kept, data)
+        done = await backend.add_documents(served, log.key or ANONYMOUS, kept, data)
         if done.refused:
             log.detail = done.refused
             raise ApiError(409, _REFUSED.format(served), code="refused")

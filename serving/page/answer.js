@@ -3,7 +3,7 @@ import { AnswerText, markedText } from "./cited_text.js";
 import { button, counted, element, number, sectionWords } from "./dom.js";
 import { saveJson, saveMarkdown } from "./exporting.js";
 import { linkOf } from "./form.js";
-import { answerNotice, errorHeading, errorNotice, gateNotice, stoppedNotice } from "./notices.js";
+import { answerNotice, errorHeading, errorNotice, gateNotice, stoppedNotice, uploadedTag, uploadedWords, uploadNotice } from "./notices.js";
 import { ServiceError } from "./service.js";
 
 /**
@@ -15,10 +15,11 @@ import { ServiceError } from "./service.js";
  */
 
 /** @param {Passage} passage */
-export const sourceOf = ({ set_id, document_id, labeler, version, effective_date }) => {
-  if (!set_id) return `document ${document_id}`;
+export const sourceOf = (passage) => {
+  const { set_id, document_id, labeler, version, effective_date } = passage;
   const date = effective_date ? `label of ${effective_date}, version ${version}` : "";
-  return [labeler, date, `set id ${set_id}`].filter(Boolean).join(", ");
+  const about = set_id ? [labeler, date, `set id ${set_id}`] : [`document ${document_id}`];
+  return [uploadedWords(passage), ...about].filter(Boolean).join(", ");
 };
 
 /** @param {number} value */
@@ -119,7 +120,7 @@ export class Entry {
     const section = passage.section ? element("p", "section", sectionWords(passage.section)) : null;
     const cited = element("span", "tag", "cited");
     const about = element("p", "soft small", scores(passage), cited, element("br"), sourceOf(passage));
-    return element("li", "", title, section, element("p", "extract", passage.text), about);
+    return element("li", "", title, uploadedTag(passage), section, element("p", "extract", passage.text), about);
   }
 
   /** @param {string} text @param {import("./service.js").Statement[]} statements */
@@ -133,7 +134,7 @@ export class Entry {
     this.showPassages(answer);
     this.text.finish(answer);
     this.notice.replaceChildren(...[answerNotice(answer)].filter((one) => one !== null));
-    const parts = [gateNotice(answer), this.actions(answer), this.acts.judge(answer)];
+    const parts = [uploadNotice(answer), gateNotice(answer), this.actions(answer), this.acts.judge(answer)];
     this.after.replaceChildren(...parts.filter((one) => one !== null), ...this.searches(answer), this.made(answer));
     const count = new Set(answer.citations.map((one) => one.n)).size;
     const cited = count ? counted(count, "passage") : "No passage";

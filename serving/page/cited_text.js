@@ -1,5 +1,6 @@
 // The text of an answer: each citation is a button, statements that are not supported have a tag, drugs stand in columns.
 import { button, element, sectionWords, unitsOf } from "./dom.js";
+import { uploadedWords } from "./notices.js";
 
 /**
  * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
@@ -121,7 +122,8 @@ export class AnswerText {
     const made = (this.buttons[this.used] ??= button("", "citation", () => {}));
     this.used += 1;
     made.textContent = `[${passage.n}]`;
-    made.setAttribute("aria-label", `Passage ${passage.n}: ${passage.title}, ${sectionWords(passage.section)}`);
+    const about = [passage.title, sectionWords(passage.section), uploadedWords(passage)].filter(Boolean).join(", ");
+    made.setAttribute("aria-label", `Passage ${passage.n}: ${about}`);
     made.onclick = () => this.open(passage, this.placesOf(passage.n, at), made);
     return made;
   }

@@ -1,6 +1,7 @@
 // The same section of two labels side by side, with the words marked in which they differ.
 import { moietiesOf } from "./cited_text.js";
 import { byId, counted, element, sectionWords } from "./dom.js";
+import { uploadedTag, uploadedWords } from "./notices.js";
 import { compared, isStop } from "./service.js";
 
 /**
@@ -70,19 +71,20 @@ export class LabelComparison {
 /** @param {Section} label */
 function head(label) {
   const about = [label.labeler, label.effective_date, label.version && `version ${label.version}`].filter(Boolean).join(", ");
-  return element("div", "", element("h3", "", label.drug, moietiesOf(label.drug, label.moieties)), element("p", "soft small", about));
+  const heading = element("h3", "", label.drug, moietiesOf(label.drug, label.moieties));
+  return element("div", "", heading, uploadedTag(label), element("p", "soft small", about));
 }
 
 /** @param {Piece[]} pieces @param {Section} label whose name narrow screens show above the text */
 function cell(pieces, label) {
   const nodes = pieces.map(({ text, same }) => (same ? text : element("mark", "", text)));
   const made = element("div", "text", ...nodes);
-  made.dataset.label = label.labeler ? `${label.drug}, ${label.labeler}` : label.drug;
+  made.dataset.label = [label.drug, label.labeler, uploadedWords(label)].filter(Boolean).join(", ");
   return made;
 }
 
 /** @param {Passage} passage */
-const nameOf = ({ drug, labeler, effective_date }) => [drug, labeler, effective_date].filter(Boolean).join(", ");
+const nameOf = (passage) => [passage.drug, passage.labeler, passage.effective_date, uploadedWords(passage)].filter(Boolean).join(", ");
 
 /** @param {string} section */
 const topOf = (section) => sectionWords(section).split(" › ")[0];

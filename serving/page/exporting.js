@@ -1,7 +1,7 @@
 // An answer as a file: the question, the answer, and all that it was made from, for an audit.
 import { TAGS, markedText } from "./cited_text.js";
 import { save, sectionWords } from "./dom.js";
-import { REASONS } from "./notices.js";
+import { REASONS, uploadedWords } from "./notices.js";
 
 /**
  * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
@@ -74,6 +74,7 @@ function statements({ answer, gate, citations, statements: all }) {
 /** @param {Passage} passage @param {Answer} answer */
 function passageText(passage, { citations }) {
   const cited = citations.some((one) => one.n === passage.n) ? "cited" : "not cited";
+  const state = [cited, uploadedWords(passage)].filter(Boolean).join(", ");
   const about = [
     ["Section", sectionWords(passage.section)], ["Drug", [passage.drug, ...passage.moieties].join("; ")],
     ["Labeler", passage.labeler], ["Effective date", passage.effective_date],
@@ -82,7 +83,7 @@ function passageText(passage, { citations }) {
   ];
   const lines = about.filter(([, value]) => value).map(([name, value]) => `- ${name}: ${line(String(value))}`);
   if (passage.url) lines.push(`- Link: ${encodeURI(passage.url)}`);
-  return `### [${passage.n}] ${line(passage.title || passage.document_id)} (${cited})\n\n${lines.join("\n")}\n\n${quoted(passage.text)}`;
+  return `### [${passage.n}] ${line(passage.title || passage.document_id)} (${state})\n\n${lines.join("\n")}\n\n${quoted(passage.text)}`;
 }
 
 /** @param {Ask} ask @param {string} at @param {Answer} answer @returns {[string, string][]} */

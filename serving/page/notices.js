@@ -90,6 +90,21 @@ export function answerNotice(answer) {
   return answer.refused ? notice("refused", refusal(answer)) : null;
 }
 
+/** Returns who uploaded a passage or label, "" where nobody did. @param {{uploaded_by: string}} source */
+export const uploadedWords = ({ uploaded_by: client }) => (client ? `uploaded by ${client}` : "");
+
+/** @param {{uploaded_by: string}} source */
+export const uploadedTag = (source) => (source.uploaded_by ? element("span", "uploaded", uploadedWords(source)) : null);
+
+/** Returns the notice that names the cited passages that were uploaded, null where none was. @param {Answer} answer */
+export function uploadNotice({ passages, citations }) {
+  const cited = new Set(citations.map((one) => one.n));
+  const uploads = passages.filter((one) => one.uploaded_by && cited.has(one.n));
+  if (!uploads.length) return null;
+  const named = uploads.map((one) => `[${one.n}] by ${one.uploaded_by}`).join(", ");
+  return notice("uploads", "This answer cites uploaded documents.", paragraph(`Uploaded: ${named}. They are no published labels.`));
+}
+
 /** Returns what became of the statements of the model's answer, null where none was checked. @param {Answer} answer */
 export function gateNotice({ gate }) {
   const { statements, supported, undecided, uncited, dropped } = gate;

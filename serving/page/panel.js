@@ -51,7 +51,7 @@ function factsOf(passage, places) {
   const drug = passage.drug && element("span", "", passage.drug, moietiesOf(passage.drug, passage.moieties));
   /** @type {[string, string | Node][]} */
   const facts = [
-    ["Drug", drug], ["Labeler", passage.labeler], ["Effective date", passage.effective_date],
+    ["Uploaded by", passage.uploaded_by], ["Drug", drug], ["Labeler", passage.labeler], ["Effective date", passage.effective_date],
     ["Version", passage.set_id && String(passage.version || "")], ["Section", sectionWords(passage.section)],
     ["Page", pages.join(", ")], ["Set id", passage.set_id],
     ["Document", passage.set_id ? "" : passage.document_id],

@@ -7,9 +7,10 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{question: string, corpus?: string, filter?: Filter, strategy?: string, k?: number}} Ask
  * @typedef {{n: number, chunk_id: string, document_id: string, title: string, section: string, text: string,
  *   section_code: string, set_id: string, drug: string, moieties: string[], labeler: string, version: number,
- *   effective_date: string, url: string, page: number, score: number, rerank: number | null, cited: boolean}} Passage
+ *   effective_date: string, url: string, page: number, uploaded_by: string, score: number, rerank: number | null,
+ *   cited: boolean}} Passage
  * @typedef {{n: number, start: number, end: number, quote: string, statement_start: number, statement_end: number,
- *   page: number, verdict: "supported" | "undecided"}} Citation
+ *   page: number, uploaded_by: string, verdict: "supported" | "undecided"}} Citation
  * @typedef {{start: number, end: number, verdict: "supported" | "undecided" | "uncited" | "unchecked", citations: number[]}} Statement
  * @typedef {{drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}} Column
  * @typedef {{drug: string, names: string[], moieties: string[], labels: number, newest: string, citations: number[]}} Group
@@ -26,7 +27,7 @@ import { askForKey, storedKey } from "./key.js";
  * @typedef {{name: string, stands_for: string}} Name
  * @typedef {{value: string, title: string, labels: number}} FilterValue
  * @typedef {{drug: string, moieties: string[], labeler: string, set_id: string, version: number, effective_date: string,
- *   url: string}} Section
+ *   url: string, uploaded_by: string}} Section
  * @typedef {{first: Section, second: Section, differences: {first: string, second: string, same: boolean}[]}} Compared
  * @typedef {{added: number, chunks: number, rejected: {name: string, reason: string, detail: string}[], corpus: string,
  *   version: string}} Added

@@ -18,9 +18,10 @@ import aiohttp
 import orjson
 import uvicorn
 
+from fdarx_core.documents.isolated import DEFAULT_LIMITS, ParsingLimits
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
-from fdarx_core.pipeline.uploading import UploadedDocuments, add_upload
+from fdarx_core.pipeline.uploading import UploadedDocuments, UploadIndexer
 from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
@@ -141,17 +142,25 @@ class LocalBackend:
     missing: dict[str, str] = field(default_factory=dict)
     store: CorpusStore | None = None
     places: Mapping[str, str] = field(default_factory=dict)
+    limits: ParsingLimits = DEFAULT_LIMITS
+    indexer: UploadIndexer | None = None
     asked: Counter[str] = field(default_factory=Counter)
     cancelled: Counter[str] = field(default_factory=Counter)
 
     def opened(self, corpus: str) -> IndexReader:
         return self.store[corpus].index if self.store and corpus in self.places else opened(corpus)
 
-    async def add_documents(self, corpus: str, name: str, data: bytes) -> UploadedDocuments:
+    async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
         assert self.store
-        added = await asyncio.to_thread(add_upload, self.places[corpus], name, data)
+        self.indexer = self.indexer or UploadIndexer(self.limits)
+        added = await self.indexer.add(self.places[corpus], client, name, data)
         await asyncio.to_thread(self.store.reload)
         return added
+
+    def close(self) -> None:
+        if self.indexer:
+            self.indexer.close()
+        self.indexer = None
 
     @property
     def answerer(self) -> str:
@@ -333,6 +342,7 @@ def service(world: LocalBackend | None = None, **settings: Any) -> Iterator[Serv
     finally:
         server.should_exit = True
         thread.join(10)
+        world.close()
 
 
 def eventually(true: Callable[[], bool], seconds: float = 5.0) -> bool:

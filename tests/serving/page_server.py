@@ -204,7 +204,7 @@ class PageServer:
     def _citation(self, number: int) -> dict[str, Any]:
         """The whole answer rests on the whole passage."""
         text = PASSAGES[number - 1][3]
-        place = {"n": number, "start": 0, "end": len(text), "quote": text, "page": 0}
+        place = {"n": number, "start": 0, "end": len(text), "quote": text, "page": 0, "uploaded_by": ""}
         return place | {"statement_start": 0, "statement_end": len(self.play.answer), "verdict": "supported"}
 
     def _searches(self, body: dict[str, Any]) -> list[str]:
@@ -220,7 +220,7 @@ class PageServer:
                 "set_id": "00000000-0000-4000-8000-000000000010", "section_code": "34068-7", "moieties": ["velocimab"],
                 "labeler": "Made Pharma", "version": 3, "effective_date": "2025-01-14",
                 "url": "https://dailymed.nlm.nih.gov/dailymed/drugInfo.cfm?setid=00000000-0000-4000-8000-000000000010",
-                "page": 0, "score": 14.2 - at, "rerank": None, "cited": False,
+                "page": 0, "uploaded_by": "", "score": 14.2 - at, "rerank": None, "cited": False,
             }
             for at, (chunk_id, title, section, text) in enumerate(PASSAGES[: self.play.found], 1)
         ]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.pipeline.uploading import add_upload, upload_name
+from fdarx_core.pipeline.uploading import upload_name
 from fdarx_core.retrieval.index import IndexStore
 from jobs.cli import main as fdarx
 from serving.http import add_key
@@ -182,7 +182,6 @@ def test_uploads_at_the_same_time_are_all_there_while_questions_are_answered(ser
 
 
 def test_an_index_that_takes_no_documents_refuses(tmp_path: Path) -> None:
-    assert add_upload(str(tmp_path / "none"), "a.txt", b"Text.").refused
     store = IndexStore(str(tmp_path / "index"))
     store.commit([store.write_segment(label_chunks())], chunking={"size": 10_000, "overlap": "wrong"})
     world = LocalBackend(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ import pytest
 
 from jobs.cli import main as fdarx
 from tests.labels.spl import document, product, section, subject, substance
+from tests.serving.local_service import eventually
 from tests.serving.service_process import post, running
+from tests.serving.slow_files import parsers_of, slow_pdf
 
 pytestmark = pytest.mark.service
 QUESTION = "How long are reserve samples of quaxelite kept?"
 SEVERAL = "Which labels mention thinarolone?"
+NEXT_WITHIN_S = 5.0
+BODY = {"Content-Type": "application/octet-stream"}
 
 
 def test_an_added_document_is_answered_from_without_a_restart(tmp_path: Path) -> None:
@@ -39,3 +44,32 @@ def test_an_added_document_is_answered_from_without_a_restart(tmp_path: Path) ->
     assert added["added"] == 1 and not added["rejected"]
     assert [(group["drug"], group["labels"]) for group in several["groups"]] == [("Mivorel", 1)]
     assert "seven years" in answered["answer"] and answered["index"]["version"] == added["version"]
+
+
+def test_a_file_that_takes_for_ever_ends_at_its_deadline_and_others_are_added_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "first.txt").write_text("Stability studies of tablets run for twelve months.")
+    out = str(tmp_path / "index")
+    assert fdarx(["index", "--documents", str(tmp_path / "first.txt"), "--words-only", "--out", out, "--quiet"]) == 0
+    endless = slow_pdf(50_000, pages=400)
+
+    async def add(session: aiohttp.ClientSession, name: str, data: bytes, seconds: float) -> tuple[int, float]:
+        start, headers = time.monotonic(), {**BODY, "X-Deadline-Ms": str(int(seconds * 1000))}
+        async with session.post(f"/v1/documents?name={name}", data=data, headers=headers) as reply:
+            await reply.read()
+            return reply.status, time.monotonic() - start
+
+    async def add_all(url: str) -> None:
+        async with aiohttp.ClientSession(url) as session:
+            slow = [asyncio.create_task(add(session, f"slow{at}.pdf", endless, 6)) for at in range(3)]
+            await asyncio.sleep(3)
+            status, seconds = await add(session, "during.txt", b"Quaxelite is blue.", 60)
+            assert status == 200 and seconds < NEXT_WITHIN_S
+            assert [status for status, _ in await asyncio.gather(*slow)] == [504] * 3
+            status, seconds = await add(session, "after.txt", b"Quaxelite is green.", 60)
+            assert status == 200 and seconds < NEXT_WITHIN_S
+
+    with running(tmp_path, "--index", f"own={out}", "--upload", "--poll-s", "3600") as service:
+        asyncio.run(add_all(service.url))
+        [indexer] = service.replicas("Indexer")
+        assert eventually(lambda: len(parsers_of(indexer)) == 1)  # the one that waits for the next file
+    assert eventually(lambda: not parsers_of(indexer))

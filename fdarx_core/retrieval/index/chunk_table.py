@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.records import Chunk, LabelVersion, Product, from_table
+from fdarx_core.records import Chunk, LabelVersion, Product, from_table, uploader_of
 from fdarx_core.retrieval.encoders import HeadedText
-from fdarx_core.retrieval.index.label_drugs import LabelDrugs
+from fdarx_core.retrieval.index.label_drugs import LabelDrugs, NamedDrug
 from fdarx_core.retrieval.index.name_completion import NameCompleter, NameCompletion, normalize_name
 from fdarx_core.retrieval.lexical import Integers, Mask, tokenize
 
@@ -155,8 +155,11 @@ def _application_rank(label: LabelVersion) -> int:
 class ChunkTable:
     """All chunks of one version of an index. The position of a chunk is its row's number.
 
+    Uploaded labels are apart from the others: they have no part in `label_drugs`, nor in what `filter_values` counts.
+
     Attributes:
         labels: what SPL says of the version of each label, by set id.
+        uploaded: which chunks are of documents that clients have uploaded, shape (chunks,).
     """
 
     def __init__(self, chunks: pa.Table) -> None:
@@ -171,6 +174,9 @@ class ChunkTable:
         documents = self._codes["document_id"]
         self._in_order = np.lexsort((self._chunks["position"].to_numpy(), documents))
         self._starts = np.searchsorted(documents[self._in_order], np.arange(len(columns["document_id"].dictionary) + 1))
+        by_document = np.array([bool(uploader_of(id)) for id in self._distinct["document_id"]], np.bool_)
+        self._uploaded_documents = by_document
+        self.uploaded: Mask = by_document[documents] if len(documents) else np.zeros(0, np.bool_)
         first = from_table(self._chunks.filter(pc.is_valid(self._chunks["label"])), Chunk)
         self.labels = {chunk.set_id: chunk.label for chunk in first if chunk.label}
 
@@ -244,14 +250,28 @@ class ChunkTable:
 
     @cached_property
     def label_drugs(self) -> LabelDrugs:
-        """The drugs of the labels in this index, and their names."""
+        """The drugs of the labels in this index that nobody uploaded, and their names."""
+        return self._drugs_of(~self._uploaded_documents)
+
+    @cached_property
+    def uploaded_drugs(self) -> LabelDrugs:
+        """The drugs of the labels that clients have uploaded, and their names."""
+        return self._drugs_of(self._uploaded_documents)
+
+    def uploads_named(self, text: str) -> list[NamedDrug]:
+        """Return the drugs that a text names and that only uploaded labels are of, see `LabelDrugs.named_beside`."""
+        return self.uploaded_drugs.named_beside(text, self.label_drugs) if self._uploaded_documents.any() else []
+
+    def _drugs_of(self, documents: Mask) -> LabelDrugs:
+        """Return the drugs of the labels among some documents, shape (documents,), as if there were no others."""
         texts = self._chunks["text"]
         rows = (self._in_order[start:end] for start, end in pairwise(self._starts.tolist()))
         first = self._chunks.select(["set_id", "drug"]).take(pa.array(self._in_order[self._starts[:-1]])).to_pylist()
+        within = documents.tolist()
         return LabelDrugs(
-            [self._products(row["set_id"], row["drug"]) for row in first],
-            (texts.take(pa.array(at)).to_pylist() for at in rows),
-            [row["drug"] for row in first],
+            [self._products(row["set_id"], row["drug"]) if one else [] for row, one in zip(first, within, strict=True)],
+            (texts.take(pa.array(at)).to_pylist() if one else [] for at, one in zip(rows, within, strict=True)),
+            [row["drug"] if one else "" for row, one in zip(first, within, strict=True)],
         )
 
     def _products(self, set_id: str, drug: str) -> list[Product]:
@@ -268,12 +288,14 @@ class ChunkTable:
 
     @property
     def has_labels(self) -> bool:
-        """Whether any document is the label of a drug."""
+        """Whether any document is the label of a drug, and nobody uploaded it."""
         return bool((self.label_drugs.numbers >= 0).any())
 
     def are_labels(self, positions: Integers) -> bool:
         """Return whether all chunks at some positions, at least one, are passages of labels."""
-        return len(positions) > 0 and bool((self.label_drugs.numbers[self.documents[positions]] >= 0).all())
+        documents = self.documents[positions]
+        numbers = np.maximum(self.label_drugs.numbers, self.uploaded_drugs.numbers)
+        return len(positions) > 0 and bool((numbers[documents] >= 0).all())
 
     @property
     def section_codes(self) -> npt.NDArray[np.str_]:
@@ -330,31 +352,43 @@ class ChunkTable:
     def filter_values(self, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
         """Return the values of the filters `section`, `document_type` and `labeler` that labels of this index have.
 
-        Each list begins with the most frequent; of labelers only the first `limit` that contain a text are listed.
+        Uploaded labels do not count. Each list begins with the most frequent; of labelers only the first `limit` that
+        contain a text are listed.
         """
-        rows = pa.table({"code": self._chunks["section_code"], "set_id": self._chunks["set_id"]})
-        labels_of = rows.group_by("code").aggregate([("set_id", "count_distinct")])
-        sections = zip(labels_of["code"].to_pylist(), labels_of["set_id_count_distinct"].to_pylist(), strict=True)
-        types = Counter(label.document_type for label in self.labels.values())
-        titles = {label.document_type: label.document_type_name for label in self.labels.values()}
+        rows = self._chunks.select(["section_code", "set_id"]).filter(pa.array(~self.uploaded))
+        sections = Counter(code for code, _ in set(zip(*rows.to_pydict().values(), strict=True)))
+        labels = [label for set_id, label in self.labels.items() if not uploader_of(set_id)]
+        types = Counter(label.document_type for label in labels)
+        titles = {label.document_type: label.document_type_name for label in labels}
         wanted = normalize_name(labeler)
-        labelers = Counter(one.labeler for one in self.labels.values() if wanted in normalize_name(one.labeler))
+        labelers = Counter(one.labeler for one in labels if wanted in normalize_name(one.labeler))
         return {
-            "section": _most_frequent({code: (SECTION_NAMES.get(code, ""), count) for code, count in sections}),
+            "section": _most_frequent({code: (SECTION_NAMES.get(code, ""), count) for code, count in sections.items()}),
             "document_type": _most_frequent({code: (titles[code], count) for code, count in types.items()}),
             "labeler": _most_frequent({name: (name, count) for name, count in labelers.items()})[:limit],
         }
 
     def names(self, prefix: str, limit: int) -> list[NameCompletion]:
-        """Return the drugs of labels, and the titles of other documents, with this prefix, see `NameCompleter`."""
-        return self._completer.complete(prefix, limit)
+        """Return the drugs of labels, and the titles of other documents, with this prefix, see `NameCompleter`.
+
+        Those that only uploads have come last.
+        """
+        indexed, uploaded = self._completers
+        found = indexed.complete(prefix, limit)
+        return found + uploaded.complete(prefix, limit - len(found))
 
     @cached_property
-    def _completer(self) -> NameCompleter:
-        columns = self._chunks.select(["set_id", "drug", "title"]).group_by(["set_id", "drug", "title"]).aggregate([])
-        return NameCompleter(
-            (row["drug"] or row["title"], self.labels.get(row["set_id"])) for row in columns.to_pylist()
+    def _completers(self) -> tuple[NameCompleter, NameCompleter]:
+        indexed, uploaded = (
+            self._names_of(self._chunks.filter(pa.array(one))) for one in (~self.uploaded, self.uploaded)
         )
+        known = {normalize_name(name) for name, _ in indexed}
+        new = (one for one in uploaded if normalize_name(one[0]) not in known)
+        return NameCompleter(indexed), NameCompleter(new)
+
+    def _names_of(self, chunks: pa.Table) -> list[tuple[str, LabelVersion | None]]:
+        columns = chunks.select(["set_id", "drug", "title"]).group_by(["set_id", "drug", "title"]).aggregate([])
+        return [(row["drug"] or row["title"], self.labels.get(row["set_id"])) for row in columns.to_pylist()]
 
 
 def _most_frequent(found: Mapping[str, tuple[str, int]]) -> list[FilterValue]:

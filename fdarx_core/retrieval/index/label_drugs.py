@@ -12,6 +12,7 @@ from rapidfuzz.distance import JaroWinkler
 
 from fdarx_core.labels.drugs import WORD, Drug, DrugNames, Mention, Words, drug_of, words_of
 from fdarx_core.labels.lexicon import medicine_names
+from fdarx_core.labels.question_sections import question_weight, word_stems
 from fdarx_core.records import Product
 from fdarx_core.retrieval.lexical import Integers
 
@@ -30,6 +31,10 @@ class NamedDrug:
     drugs: tuple[Drug, ...]
     documents: tuple[int, ...]
     own: tuple[int, ...]
+
+
+def _is_no_word_of_questions(word: str) -> bool:
+    return all(question_weight(stem) == 1 for stem in word_stems(word))
 
 
 class LabelDrugs:
@@ -68,6 +73,10 @@ class LabelDrugs:
                     words[word].add(int(self.numbers[document]))
         self.own_words = {word: drugs.pop() for word, drugs in words.items() if len(drugs) == 1}
 
+    def documents_of(self, drugs: Iterable[Drug]) -> list[int]:
+        """Return the numbers of the documents that are labels of some drugs."""
+        return [document for drug in drugs for document in self._of_drug.get(drug, ())]
+
     def named(self, text: str) -> list[NamedDrug]:
         """Return the drugs that a text names and that labels here are of, each once, in order of first mention.
 
@@ -85,6 +94,21 @@ class LabelDrugs:
             if not any(other.documents == one.documents and {*other.own} < {*one.own} for other in named)
         ]
 
+    def named_beside(self, text: str, others: LabelDrugs) -> list[NamedDrug]:
+        """Return the drugs that a text names, with regard to labels that are trusted more.
+
+        Labels can state any words as names. Names of the others, misspelt names and words that questions or the other
+        labels have do not count, unless they are names of medicines; other names count where the text has no name of
+        the others.
+        """
+        written, alone = {*words_of(text)}, not others.named(text)
+
+        def is_name(words: Words) -> bool:
+            is_new = any(not others.names.has_word(word) and _is_no_word_of_questions(word) for word in words)
+            return written.issuperset(words) and bool(medicine_names().medicine(words) or (alone and is_new))
+
+        return [one for one in self.named(text) if is_name(words_of(one.name)) and not others.named(one.name)]
+
     def _combined(self, mentions: Sequence[Mention]) -> NamedDrug | None:
         """Return the combination of all drugs that are mentioned, if a label is of it and one drug has no label."""
         if len(mentions) < 2 or all(any(drug in self._of_drug for drug in one.drugs) for one in mentions):
@@ -95,7 +119,7 @@ class LabelDrugs:
         return NamedDrug(name, (drug,), documents, documents) if documents else None
 
     def _named(self, mention: Mention) -> NamedDrug:
-        documents = [document for drug in mention.drugs for document in self._of_drug.get(drug, ())]
+        documents = self.documents_of(mention.drugs)
         if not documents:  # labels of combinations
             keys = [drug.keys for drug in mention.drugs]
             combined = [drug for drug in self._of_drug if any(own < drug.keys for own in keys)]

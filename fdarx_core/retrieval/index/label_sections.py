@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.records import Chunk
+from fdarx_core.records import Chunk, uploader_of
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
 from fdarx_core.retrieval.index.name_completion import normalize_name
 
@@ -33,7 +33,8 @@ def find_section(table: ChunkTable, label: str, section: str) -> LabelSection:
     Args:
         table: the chunks of an index.
         label: the set id of a label, or a name of a drug: that of one brand, or any other, which means all labels of
-            the drug. Of several labels, the newest that has the section is taken.
+            the drug. Of several labels, the newest that has the section is taken. An uploaded label is taken for its
+            set id, and for the name of a drug that no other label is of.
         section: the LOINC code ("34070-3"), number ("5.1") or title ("Contraindications") of the section. A title is
             compared as a whole, without regard to case.
     """
@@ -52,8 +53,9 @@ def _newest_first(table: ChunkTable, label: str) -> list[str]:
     """Return the set ids of the labels that a set id or a drug's name means."""
     if label in table.labels:
         return [label]
-    drugs = table.label_drugs.named(label)
+    drugs = table.label_drugs.named(label) or table.uploads_named(label)
     named = table.set_ids_of(drugs[0].own) if len(drugs) == 1 else table.set_ids(ChunkFilter(drug=label))
+    named = [set_id for set_id in named if not uploader_of(set_id)] or named
     versions = {set_id: table.labels.get(set_id) for set_id in named}
     dates = {set_id: (one.effective_date, one.version) for set_id, one in versions.items() if one}
     return sorted(named, key=lambda set_id: dates.get(set_id, ("", 0)), reverse=True)

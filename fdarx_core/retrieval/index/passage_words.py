@@ -41,13 +41,14 @@ class PassageWords:
     Args:
         index: the inverted index of the passages.
         texts: the text of each passage.
+        within: which passages are searched, shape (passages,).
 
     Attributes:
         long_forms: a function from a word to what it stands for as an abbreviation in the passages, in lower case.
     """
 
-    def __init__(self, index: InvertedIndex, texts: pa.ChunkedArray) -> None:
-        self._index, self._texts = index, texts
+    def __init__(self, index: InvertedIndex, texts: pa.ChunkedArray, within: Mask) -> None:
+        self._index, self._texts, self._within = index, texts, within
         self._words = sorted(filter(None, index.vocabulary))
         self._known = frozenset(self._words)
         self.long_forms = lru_cache(maxsize=1024)(self._long_forms)
@@ -83,12 +84,12 @@ class PassageWords:
         found = np.zeros(self._index.size, np.bool_)
         for word in words:
             found |= self._index.with_all([word])
-        return found
+        return found & self._within
 
     def with_phrase(self, phrase: str) -> Mask:
         """Return which passages have the words of a phrase in this order, shape (passages,)."""
         words = tokenize(phrase)
-        found = self._index.with_all(words) if words else np.zeros(self._index.size, np.bool_)
+        found = self._index.with_all(words) & self._within if words else np.zeros(self._index.size, np.bool_)
         return self.matching(rf"(?i)\b{r'[^A-Za-z0-9]+'.join(words)}\b", found) if len(words) > 1 else found
 
     def matching(self, pattern: str, among: Mask) -> Mask:

@@ -120,7 +120,7 @@ class IndexReader(ChunkTable):
 
         That is: names of drugs and medicines, near copies, stems of words.
         """
-        _ = self.near_copies, self.label_ranker, self.headings, self.passage_words
+        _ = self.near_copies, self.label_ranker, self.headings, self.passage_words, self.uploaded_drugs
         self.label_drugs.absent("")
 
     @cached_property
@@ -142,11 +142,14 @@ class IndexReader(ChunkTable):
         return list(zip(columns["set_id"], columns["drug"], dates, columns["text"], strict=True))
 
     def labels_with(self, names: Iterable[str]) -> list[tuple[str, str, str]]:
-        """Return the set id, drug and effective date of the labels whose texts have one of the names as whole words."""
+        """Return the set id, drug and effective date of the labels whose texts have one of the names as whole words.
+
+        Uploaded labels are left out.
+        """
         found = np.zeros(len(self), np.bool_)
         for words in {tuple(tokenize(name)) for name in names} - {()}:
             found |= self._collection.inverted_index.with_all(words)
-        positions = pa.array(np.flatnonzero(found))
+        positions = pa.array(np.flatnonzero(found & ~self.uploaded))
         rows = dict.fromkeys(
             zip(*self._chunks.select(["set_id", "drug"]).take(positions).to_pydict().values(), strict=True)
         )
@@ -159,8 +162,8 @@ class IndexReader(ChunkTable):
 
     @cached_property
     def passage_words(self) -> PassageWords:
-        """The words of the passages in all their forms."""
-        return PassageWords(self._collection.inverted_index, self._chunks["text"])
+        """The words of the passages that nobody uploaded, in all their forms."""
+        return PassageWords(self._collection.inverted_index, self._chunks["text"], ~self.uploaded)
 
     def needs_vectors(self, retriever: str) -> bool:
         """Return whether a retriever needs the vectors of the texts to search for."""

@@ -54,7 +54,8 @@ class DocumentEntry:
     """A document of an index.
 
     Attributes:
-        source: the file or run that the document came from; "" for a label, which its set id (its id) identifies.
+        source: the file that the document came from; "" for a label that nobody uploaded, which its set id (its id)
+            identifies.
         digest: a hash over the document's chunks.
         chunks: the number of chunks.
         windows: the number of vectors: one for each window of each chunk, 0 without an encoder.
@@ -77,6 +78,11 @@ class DocumentEntry:
     def age(self) -> tuple[int, str]:
         """By this versions of a label are ordered: number, then date."""
         return self.version, self.effective_date
+
+
+def entry_source(chunk: Chunk) -> str:
+    """Return the `source` of the entry of a chunk's document."""
+    return "" if chunk.set_id and not chunk.uploaded_by else chunk.source
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fdarx_core.records import Chunk, LabelVersion, to_table
+from fdarx_core.records import Chunk, LabelVersion, to_table, uploader_of
 from fdarx_core.retrieval.encoders import EncoderInfo, WindowVectors
 from fdarx_core.retrieval.index import segments
 from fdarx_core.retrieval.index.segments import (
@@ -25,6 +25,7 @@ from fdarx_core.retrieval.index.segments import (
     SegmentListing,
     digest,
     document_digest,
+    entry_source,
     group_by_document,
     same_encoder,
     version_number,
@@ -106,8 +107,9 @@ class IndexStore:
     ) -> Manifest:
         """Add segments to the index as a new version, and make it the current one.
 
-        A document replaces the one of its id, unless the index has a newer version of that label. Documents (labels
-        apart) of a source in `given` that are not themselves in `given` have left that source, and are dropped.
+        A document replaces the one of its id, unless the index has a newer version of that label. Documents of a
+        source in `given` that are not themselves in `given` have left that source, and are dropped, apart from labels
+        that nobody uploaded. Uploads of a client drop only documents of that client.
 
         Args:
             names: the segments to add.
@@ -204,9 +206,10 @@ def _next_version(
 def _kept_entries(
     base: Manifest, new: Mapping[str, DocumentEntry], given: Mapping[str, str], remove: Collection[str]
 ) -> dict[str, DocumentEntry]:
-    sources = {*given.values(), *(entry.source for entry in new.values())} - {""}
+    sources = {(uploader_of(id), source) for id, source in given.items() if source}
+    sources |= {(uploader_of(id), entry.source) for id, entry in new.items() if entry.source}
     old = {id: entry for id, entry in base.entries.items() if id not in new and id not in remove}
-    return {id: entry for id, entry in old.items() if id in given or entry.source not in sources}
+    return {id: entry for id, entry in old.items() if id in given or (uploader_of(id), entry.source) not in sources}
 
 
 def _checked_chunking(base: Manifest | None, kept: int, chunking: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -234,9 +237,7 @@ def _check_encoders(used: Sequence[Segment]) -> None:
 
 def _entry(chunks: Sequence[Chunk], mark: str, segment: str, files: Mapping[str, str], windows: int) -> DocumentEntry:
     first = chunks[0]
-    source = "" if first.set_id else first.source
-    label = first.label or LabelVersion()
-    file = files.get(first.document_id, "")
+    source, file, label = entry_source(first), files.get(first.document_id, ""), first.label or LabelVersion()
     return DocumentEntry(source, mark, len(chunks), windows, segment, label.version, label.effective_date, file)
 
 

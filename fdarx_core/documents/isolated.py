@@ -1,0 +1,162 @@
+"""Reading of files that strangers send, each in a process of its own with limits, see `parsing_process`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+from pydantic import TypeAdapter
+
+from fdarx_core.documents.parsing_process import COMPLETE, OUT_OF_MEMORY, ParsingRequest
+from fdarx_core.records import Chunk, Reject
+
+PROCESSES = 8
+"""Files that are read at the same time; further ones wait."""
+MAX_RESULT = 256 * 2**20
+"""The most bytes of the chunks of a file, as JSON."""
+
+_NEXT_AFTER_S = 0.1
+"""Seconds after which the next process is started, so that it does not slow a short file."""
+_MODULE = "fdarx_core.documents.parsing_process"
+_KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "OMP_NUM_THREADS", "LD_LIBRARY_PATH")
+"""Variables of the environment that the processes get; others may hold passwords."""
+_MIB = 2**20
+_MEMORY = "reading it takes more than {} MiB of memory; split the file"
+_RESULT = TypeAdapter(list[Chunk] | Reject | str)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsingLimits:
+    """The limits of reading one file: seconds of CPU time, MiB of memory (address space), pages of a PDF."""
+
+    cpu_s: int = 300
+    memory_mib: int = 4096
+    pages: int = 5000
+
+
+DEFAULT_LIMITS = ParsingLimits()
+
+
+@dataclass(slots=True)
+class ParsingResult:
+    """The chunks of each document of a file, and the rejects. Nothing is read of a file that reaches a limit."""
+
+    documents: list[list[Chunk]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+class IsolatedParser:
+    """Reads files in processes that are ended when a file is read, or when nobody waits for it any more.
+
+    The next process is started before it is needed, since Python and the parsers take about half a second to load.
+    """
+
+    def __init__(self, limits: ParsingLimits) -> None:
+        self._limits = limits
+        self._places = asyncio.Semaphore(PROCESSES)
+        self._next: subprocess.Popen[bytes] | None = _start()
+        self._closed = False
+
+    async def parse(self, file: Path, size: int, overlap: int) -> ParsingResult:
+        """Return the chunks of a file, of at most `size` characters that overlap by `overlap`.
+
+        A file that reaches a limit, or that breaks its parser, gives one Reject: cpu_limit, memory_limit, result_limit
+        or parser_failed. Where the task is cancelled, the process is killed.
+        """
+        limits = self._limits
+        request = ParsingRequest(str(file), size, overlap, limits.cpu_s, limits.memory_mib * _MIB, limits.pages)
+        async with self._places:
+            process = self._take()
+            try:
+                return await asyncio.to_thread(_read_result, process, request)
+            finally:
+                process.kill()
+
+    def close(self) -> None:
+        """End the process that waits for the next file."""
+        self._closed = True
+        if self._next is not None:
+            _end(self._next)
+            self._next = None
+
+    def _take(self) -> subprocess.Popen[bytes]:
+        waiting, self._next = self._next, None
+        asyncio.get_running_loop().call_later(_NEXT_AFTER_S, self._prepare)
+        return _start() if waiting is None or waiting.poll() is not None else waiting
+
+    def _prepare(self) -> None:
+        if self._next is None and not self._closed:
+            self._next = _start()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    return subprocess.Popen(
+        [sys.executable, "-m", _MODULE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+
+
+def _read_result(process: subprocess.Popen[bytes], request: ParsingRequest) -> ParsingResult:
+    """Return the result of a process. It is data of a process that may be broken, and is checked as such."""
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        process.stdin.write(orjson.dumps(request) + b"\n")
+        process.stdin.flush()
+        data = process.stdout.read(MAX_RESULT + 1)
+    except BrokenPipeError:
+        data = b""
+    code = process.poll() if len(data) > MAX_RESULT else process.wait()
+    _end(process)
+    if len(data) > MAX_RESULT:
+        return _rejected(request, "result_limit", f"its text has more than {MAX_RESULT // _MIB} MiB; split the file")
+    found = ParsingResult()
+    try:
+        for one in _lines(data):
+            if isinstance(one, Reject):
+                found.rejects.append(one)
+            elif isinstance(one, list):
+                found.documents.append(_checked(one))
+            elif one == COMPLETE:
+                return found
+            elif one == OUT_OF_MEMORY:
+                return _rejected(request, "memory_limit", _MEMORY.format(request.memory_bytes // _MIB))
+    except ValueError:  # pydantic's is one
+        pass
+    if code == -signal.SIGXCPU:
+        detail = f"reading it takes more than {request.cpu_s} s of CPU time; split the file"
+        return _rejected(request, "cpu_limit", detail)
+    return _rejected(request, "parser_failed", f"its parser ended with the code {code}; the file may be damaged")
+
+
+def _lines(data: bytes) -> Iterator[list[Chunk] | Reject | str]:
+    return (_RESULT.validate_json(line, strict=True) for line in data.splitlines())
+
+
+def _checked(chunks: list[Chunk]) -> list[Chunk]:
+    if len({chunk.document_id for chunk in chunks}) != 1:
+        raise ValueError("a line has the chunks of one document")
+    return chunks
+
+
+def _rejected(request: ParsingRequest, reason: str, detail: str) -> ParsingResult:
+    return ParsingResult(rejects=[Reject(request.file, "read", reason, detail, source=request.file)])
