@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.generation.label_reader import cached_reader, substance_count, text_beside_passages
 from fdarx_core.generation.question_reader import UndecidedQuestion, answer_question
 from fdarx_core.generation.terminology import fold
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.llm import Reply, Task, Undecided, Unparsable
+from fdarx_core.llm import CutTo, Name, Note, Quote, Reply, Task, Undecided, Unparsable
 from fdarx_core.records import Label, Passage, QuestionAnswer, Response
 from fdarx_core.verify import TextPair, verify
 
@@ -33,24 +35,24 @@ _SETTINGS: dict[str, tuple[Setting, ...]] = {
 class RoundTripReply(Reply):
     """An answer with the quotations that it rests on, and the numbers of their passages."""
 
-    quotes: list[str]
-    passages: list[int]
+    quotes: Annotated[list[Quote], CutTo(40)]
+    passages: Annotated[list[int], CutTo(40)]
     answerable: bool
-    answer: str
+    answer: Annotated[str, Field(max_length=4000)]
 
 
 class Comparison(Reply):
     """How an answer differs from the writer's, and its relation to it."""
 
-    name: str
-    difference: str
+    name: Name
+    difference: Note
     relation: Relation
 
 
 class CompareReply(Reply):
     """One comparison for each answer, in order."""
 
-    comparisons: list[Comparison]
+    comparisons: Annotated[list[Comparison], CutTo(8)]
 
 
 def answer_by_rules(slots: Mapping[str, Any]) -> RoundTripReply:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from fdarx_core.llm import Criteria, Reply, Task, source_digest
+from pydantic import Field
+
+from fdarx_core.llm import Criteria, CutTo, Name, Quote, Reply, Task, source_digest
 
 AnswerKind = Literal["factual", "list", "numeric"]
 Difficulty = Literal["direct", "several", "table"]
@@ -13,19 +15,25 @@ HopKind = Literal["bridge", "comparison", "computation"]
 DIFFICULTIES: tuple[Difficulty, ...] = ("direct", "several", "table")
 
 
+Quotes: TypeAlias = Annotated[list[Quote], CutTo(30)]
+QuestionText: TypeAlias = Annotated[str, Field(max_length=500)]
+AnswerText: TypeAlias = Annotated[str, Field(max_length=2000)]
+"""Longer than a rule allows, so that one long answer costs its question only (`answer_length`), not the whole reply."""
+
+
 class Twin(Reply):
     """The same question with one thing changed to what the label does not say; `changed` is that thing."""
 
-    question: str
-    changed: str
+    question: QuestionText
+    changed: Name
 
 
 class FactualItem(Reply):
     """A question with its evidence and answer; `type` is the kind of its answer."""
 
-    evidence: list[str]
-    question: str
-    answer: str
+    evidence: Quotes
+    question: QuestionText
+    answer: AnswerText
     type: AnswerKind
     difficulty: Difficulty
     twin: Twin | None
@@ -34,16 +42,16 @@ class FactualItem(Reply):
 class FactualReply(Reply):
     """No item where the passages hold nothing worth asking."""
 
-    items: list[FactualItem]
+    items: Annotated[list[FactualItem], CutTo(12)]
 
 
 class MultihopItem(Reply):
     """A question with its evidence in both passages; its answer holds the conclusion and a fact of each passage."""
 
-    evidence_a: list[str]
-    evidence_b: list[str]
-    question: str
-    answer: str
+    evidence_a: Quotes
+    evidence_b: Quotes
+    question: QuestionText
+    answer: AnswerText
     kind: HopKind
     twin: Twin | None
 
@@ -51,7 +59,7 @@ class MultihopItem(Reply):
 class MultihopReply(Reply):
     """No item where nothing sensible links the two passages."""
 
-    items: list[MultihopItem]
+    items: Annotated[list[MultihopItem], CutTo(4)]
 
 
 def baseline_factual(slots: Mapping[str, Any]) -> FactualReply:
