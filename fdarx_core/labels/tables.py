@@ -22,6 +22,7 @@ _MAX_SPAN = 200
 _HEADER_WORDS = 15
 _HEADER_ROWS = 4
 _NOTE_WORDS = 14
+_TITLE_WORDS = 40  # of a row of one cell above the columns; in a table for layout such rows are running text
 _REPEATED_WORDS = 15  # a longer text that spans rows is written once
 _FIGURE = re.compile(r"[<>≤≥±(−–↑↓~+-]{0,2}\s?\d")
 _UNIT = re.compile(r"(?!.{25})(?:\(?[Nn]\s?[=(]|\(?%|\(?[mµμkn]?c?[gL]\b|\((?!\d))")
@@ -86,7 +87,8 @@ def layout_cells(groups: RowGroups) -> list[Element]:
 def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool, str]]:
     """Yield the table's caption, group headings, rows and notes in order.
 
-    Each comes with whether it is a heading, and with the caption and the headings that apply to it, one a line.
+    Each comes with whether it is a heading, and with the caption and the headings that apply to it, one a line. Of rows
+    of one cell above the columns these are the first and the last two, without long ones.
     """
     title: list[str] = []
     caption = next(table.iterchildren(CAPTION), None)
@@ -100,7 +102,8 @@ def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool, 
     while len(rows) > 1 and _is_single_cell(rows[0], width):
         text = rows.pop(0)[0].text
         yield text, True, "\n".join(title)
-        title.append(text)
+        if text.count(" ") < _TITLE_WORDS:
+            title = [*title[:1], *title[1:][-1:], text]
         header_rows = max(header_rows - 1, 0)
     depth = _header_depth(rows, header_rows) if len(rows) > 1 else 0
     above = "\n".join(title)
