@@ -117,6 +117,18 @@ def test_the_header_of_a_table_for_layout_does_not_grow_with_its_rows() -> None:
     assert max(head.count("\n") for head in heads) == 2 and max(map(len, heads)) < 100
 
 
+def test_the_heading_of_the_first_group_does_not_stand_over_the_next_group() -> None:
+    """Tables of interactions have no headers, and begin with a drug: "Warfarin" stood over the rows of digoxin."""
+    effect = cells("Clinical Impact:", "It rises. " * 150)
+    rows = ['<td colspan="2">Warfarin</td>', effect, '<td colspan="2">Digoxin</td>', effect]
+    for first, caption in (("", "Table 7"), ("", ""), ('<td colspan="2">Table 7</td>', "")):
+        text = table([first, *rows] if first else rows, caption=caption)
+        passages = read(document(section(text)))[1]
+        after = next(at for at, one in enumerate(passages) if "Digoxin" in one.text)
+        assert not any("Warfarin" in one.table_header for one in passages[after:])
+        assert any("Warfarin" in one.table_header + one.text for one in passages[:after])
+
+
 def test_caption_first_and_foot_last() -> None:
     lines = lines_of(
         table(ROWS, head=[cells(*NAMES)], foot=["<td colspan='3'>* Of 90.</td>"], caption="Table 2. <br/>What")
