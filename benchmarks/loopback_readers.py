@@ -126,7 +126,7 @@ def judge_support_multihop(prompt: ShownPrompt) -> Reply:
 
 def judge_support_refusal(prompt: ShownPrompt) -> Reply:
     """Say that the label answers where it names the thing, or has a sentence with the question's words."""
-    entity = prompt.line("Key term")
+    entity = prompt.line("Key term").partition(" (")[0]
     found = [one.text for one in answering_sentences(prompt.asked_terms(), prompt.sentences)]
     found += [one.text for one in prompt.sentences if contains_entity(entity, one.text)]
     return RefusalSupportReply(closest_text=found[0] if found else "", label_answers=bool(found))

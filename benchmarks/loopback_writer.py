@@ -39,9 +39,9 @@ MULTIHOP = (
     "What links {p} to {q} in the use of {drug}?",
     "Considering {q}, why does {p} matter with {drug}?",
 )
-_ABOUT = "Ask about"
-_NONE = "(nothing suggested: twin is null)"
-_MOST = re.compile(r"at most (\d+) questions, most of them of difficulty \"(\w+)\"")
+_ABOUT, _PREFER = "Ask about", "Prefer, where the passages allow it"
+_NONE = "(nothing suggested)"
+_MOST = re.compile(r"^Write at most (\d+) questions?", re.M)
 _WORD = re.compile(r"[A-Za-z][\w-]*(?:['’]s)?|[^\sA-Za-z]+")
 _VERBS = content_words(
     "take taken taking give given giving use used using see avoid consider monitor receive received receiving "
@@ -68,12 +68,13 @@ def write(prompt: ShownPrompt) -> str:
 def write_factual(prompt: ShownPrompt) -> FactualReply:
     found = _MOST.search(prompt.user)
     assert found, "the prompt does not say how many questions to write"
-    most, several = int(found[1]), found[2] == "several"
+    most, several = int(found[1]), "list" in prompt.line(_PREFER)
     items: list[FactualItem] = []
     for copied in _chosen(prompt, several):
         item = _factual_item(prompt, copied)
         if item is not None:
-            items.append(item)
+            asked = any(one.twin for one in items)
+            items.append(item.model_copy(update={"twin": None}) if asked else item)
         if len(items) == most:
             break
     return FactualReply(items=items)
@@ -129,7 +130,8 @@ def _worded(prompt: ShownPrompt, wordings: Sentences, p: str, q: str) -> tuple[s
     first = prompt.line(_ABOUT) or _drawn(2, "replaced", p, q)
     phrases = {"p": absent, "q": q} if first else {"p": p, "q": absent}
     twin = _capital(wording.format(drug=prompt.drug, **phrases))
-    return _capital(question), Twin(question=twin, changed=absent) if _fits(twin) else None
+    made = Twin(kind="absent", entity=absent, attribute="", question=twin)
+    return _capital(question), made if _fits(twin) else None
 
 
 def _chosen(prompt: ShownPrompt, several: bool) -> list[Sentences]:

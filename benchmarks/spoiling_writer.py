@@ -107,5 +107,6 @@ def _parsed(context: Context, around: Surroundings, reply: str) -> list[Question
 def _changed(item: Mapping[str, Any], spoilt: QuestionAnswer) -> dict[str, Any]:
     """Return the item of a reply with a spoilt question in place of the one that it was made of."""
     if spoilt.type == "refusal":
-        return {**item, "twin": {"question": spoilt.question, "changed": spoilt.entity}}
+        twin = {"kind": "absent", "entity": spoilt.entity, "attribute": "", "question": spoilt.question}
+        return {**item, "twin": twin}
     return {**item, "question": spoilt.question, "answer": spoilt.answer}

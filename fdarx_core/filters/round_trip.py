@@ -16,6 +16,7 @@ from pydantic import Field
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.generation.label_reader import cached_reader, substance_count, text_beside_passages
 from fdarx_core.generation.question_reader import UndecidedQuestion, answer_question
+from fdarx_core.generation.tasks import passage_slots
 from fdarx_core.generation.terminology import fold
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.llm import CutTo, Name, Note, Quote, Reply, Task, Undecided, Unparsable
@@ -127,7 +128,9 @@ def answer_slots(
     return {
         "drug": product_name(label),
         "question": question.question,
-        "passages": [{"number": one.doc_chunk_index, "section": one.section_path, "text": one.text} for one in shown],
+        "passages": [
+            {"number": one.doc_chunk_index, **slots} for one, slots in zip(shown, passage_slots(shown), strict=True)
+        ],
         "names": label.aliases,
         "substances": substance_count(label),
         "about": text_beside_passages(label) if setting == "label" else "",
@@ -143,11 +146,16 @@ def compare_slots(question: QuestionAnswer, replies: Mapping[Setting, RoundTripR
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What follows from the round trip of a question: the reason to drop it, "" to keep it, and passages to add."""
+    """What follows from the round trip of a question: the reason to drop it, "" to keep it, and passages to add.
+
+    `known_without_label`: the answer from nothing is the gold answer, from memory or by the question's wording. It is
+    no reason to drop a question.
+    """
 
     drop: str
     detail: str = ""
     more_passages: tuple[int, ...] = ()
+    known_without_label: bool = False
 
 
 _DROPS: dict[tuple[Setting, Relation], str] = {
@@ -158,8 +166,6 @@ _DROPS: dict[tuple[Setting, Relation], str] = {
     ("label", "adds"): "incomplete_gold",
     ("label", "contradicts"): "contradicted",
     ("label", "other"): "answer_elsewhere",
-    ("closed_book", "same"): "answer_in_wording",
-    ("closed_book", "adds"): "answer_in_wording",
     ("first", "same"): "one_hop_enough",
     ("first", "adds"): "one_hop_enough",
     ("second", "same"): "one_hop_enough",
@@ -173,7 +179,7 @@ def read_reply(slots: Mapping[str, Any], response: Response) -> RoundTripReply |
         reply = ROUND_TRIP_ANSWER.parse(response)
     except Unparsable as error:
         return error
-    texts = [one["text"] for one in slots["passages"]]
+    texts = [f"{one['table']}\n{one['text']}" for one in slots["passages"]]
     for quote in reply.quotes:
         if not any(is_quoted(quote, text) for text in texts):
             return Unparsable("evidence_not_in_passage", f"not in the passages: {quote!r}")
@@ -212,7 +218,8 @@ def outcome(
                 return Outcome("unscored_wrong_shape", f"the answer from {setting} was not compared")
             if drop := _DROPS.get((setting, one.relation)):
                 return Outcome(drop, f"{setting}: {one.difference or reply.answer}")
-    return Outcome("", "", tuple(whole.passages) if question.type == "factual" else ())
+    known = "closed_book" in relations and relations["closed_book"].relation in ("same", "adds")
+    return Outcome("", "", tuple(whole.passages) if question.type == "factual" else (), known)
 
 
 def with_passages(question: QuestionAnswer, more: Sequence[int], passages: Sequence[Passage]) -> QuestionAnswer:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.llm import Criteria, CutTo, Name, Quote, Reply, Task, source_digest
+from fdarx_core.records import Label, Passage, Section
 
-AnswerKind = Literal["factual", "list", "numeric"]
+AnswerKind = Literal["dose", "action", "condition", "reason", "yes_no", "list", "numeric", "factual"]
 Difficulty = Literal["direct", "several", "table"]
 HopKind = Literal["bridge", "comparison", "computation"]
+TwinKind = Literal["near_miss", "absent"]
 DIFFICULTIES: tuple[Difficulty, ...] = ("direct", "several", "table")
 
 
@@ -22,10 +25,16 @@ AnswerText: TypeAlias = Annotated[str, Field(max_length=2000)]
 
 
 class Twin(Reply):
-    """The same question with one thing changed to what the label does not say; `changed` is that thing."""
+    """A question in the words of another that the label does not answer.
 
+    Either its `entity` is absent from the label, or the label names it and is silent on the `attribute` that is asked
+    for (a near miss); `attribute` is "" for the former.
+    """
+
+    kind: TwinKind
+    entity: Name
+    attribute: Name
     question: QuestionText
-    changed: Name
 
 
 class FactualItem(Reply):
@@ -60,6 +69,26 @@ class MultihopReply(Reply):
     """No item where nothing sensible links the two passages."""
 
     items: Annotated[list[MultihopItem], CutTo(4)]
+
+
+def passage_slots(passages: Sequence[Passage]) -> list[dict[str, str]]:
+    """Return passages as prompts show them: the titles of the section, the head of the table it begins in, the text."""
+    return [{"section": section_name(one), "table": _on_a_line(one.table_header), "text": one.text} for one in passages]
+
+
+def section_name(one: Passage | Section) -> str:
+    """Return the titles of a section, the top one first; the name of its LOINC code where it has no title."""
+    path = one.path if isinstance(one, Section) else one.section_path
+    return path or SECTION_NAMES.get(one.core_code, "")
+
+
+def forms_and_routes(label: Label) -> str:
+    """Return the dosage forms and routes of a label as prompts show them: "tablet, film coated; oral"."""
+    return "; ".join(dict.fromkeys([*label.dosage_forms, *label.routes])).lower()
+
+
+def _on_a_line(header: str) -> str:
+    return " > ".join(header.replace('"', "'").split("\n")) if header else ""
 
 
 def baseline_factual(slots: Mapping[str, Any]) -> FactualReply:

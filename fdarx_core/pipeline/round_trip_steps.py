@@ -105,6 +105,7 @@ def _take_comparisons(address: Address, planned: bool, state: LabelState, exchan
                 response.key,
             )
         if not found.drop:
+            question.known_without_label = found.known_without_label
             kept.append(with_passages(question, found.more_passages, state.passages))
         else:
             unscored = found.drop.startswith("unscored_")

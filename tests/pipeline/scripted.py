@@ -140,8 +140,9 @@ def _beginning(sentence: str) -> str:
 def _twin(slots: Mapping[str, Any]) -> Twin | None:
     if not slots["absent"]:
         return None
-    changed = slots["absent"][0]
-    return Twin(question=f"What does the label of {slots['drug']} say of {changed}?", changed=changed)
+    entity = slots["absent"][0]
+    question = f"What does the label of {slots['drug']} say of {entity}?"
+    return Twin(kind="absent", entity=entity, attribute="", question=question)
 
 
 class Script:
