@@ -257,12 +257,14 @@ def _context(label: Label, task: str, slots: dict[str, Any], passages: Sequence[
 def expected_items(context: Context) -> list[dict[str, Any]]:
     """Return items in place of those that a model will write on a context, for a plan.
 
-    They are as many as it is asked for; the first has a twin where there is something that the label is silent on.
+    They are as many as it is asked for; the first has a twin.
     """
     drug, passages, absent = (context.slots[name] for name in ("drug", "passages", "absent"))
     where = ", ".join(map(str, context.passages))
-    question = f"What does the label of {drug} say about {absent[0]}, beside passage {where}?" if absent else ""
-    twin = {"kind": "absent", "entity": absent[0], "attribute": "", "question": question} if absent else None
+    entity = absent[0] if absent else drug
+    question = f"What does the label of {drug} say about {entity}, beside passage {where}?"
+    attribute = "" if absent else f"what is beside passage {where}"
+    twin = {"kind": context.slots["twin"], "entity": entity, "attribute": attribute, "question": question}
     sentences = [(split_sentences(one["text"], "label") or [one["text"]])[0] for one in passages]
     if context.task == GENERATE_MULTIHOP.name:
         item = {"evidence_a": sentences[:1], "evidence_b": sentences[1:], "answer": " ".join(sentences), "twin": twin}
