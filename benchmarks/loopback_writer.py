@@ -109,7 +109,7 @@ def _factual_item(prompt: ShownPrompt, copied: Sentences) -> FactualItem | None:
     if not (p and q and len(answer) <= ANSWER_LENGTH[1]):
         return None
     numeric = any(map(str.isdigit, answer)) and _drawn(2, "numeric", answer) == 0
-    question, twin = _worded(prompt, NUMERIC if numeric else FACTUAL, p, q)
+    question, twin = _worded(prompt, NUMERIC if numeric else FACTUAL, p, q, _other_phrase(prompt, copied, p))
     if not _fits(question):
         return None
     kind = "numeric" if numeric else "list" if answer.count(",") + answer.count(";") >= 3 else "factual"
@@ -119,10 +119,27 @@ def _factual_item(prompt: ShownPrompt, copied: Sentences) -> FactualItem | None:
     )
 
 
-def _worded(prompt: ShownPrompt, wordings: Sentences, p: str, q: str) -> tuple[str, Twin | None]:
-    """Return a question about two phrases, and its twin."""
+def _other_phrase(prompt: ShownPrompt, copied: Sentences, p: str) -> str:
+    """Return a phrase of the passages that stands apart from a phrase of the copied sentences, "" if there is none."""
+    for text in prompt.passages:
+        sentences = split_sentences(text)
+        places = [at for at, one in enumerate(sentences) if one in copied or terms(p) <= terms(one)]
+        for at, sentence in enumerate(sentences):
+            if min((abs(at - place) for place in places), default=0) > 1 and _is_askable(sentence):
+                return _phrase(sentence, prompt.drug, terms(" ".join(copied)))
+    return ""
+
+
+def _worded(prompt: ShownPrompt, wordings: Sentences, p: str, q: str, other: str = "") -> tuple[str, Twin | None]:
+    """Return a question about two phrases, and its twin.
+
+    The twin is a near miss, where the prompt prefers one and `other` stands apart from `p` in the passages.
+    """
     wording = wordings[_drawn(len(wordings), "wording", prompt.drug, p, q)]
     question = wording.format(drug=prompt.drug, p=p, q=q)
+    if other and prompt.line("Prefer as twin") == "near_miss":
+        near = _capital(wording.format(drug=prompt.drug, p=p, q=other))
+        return _capital(question), Twin(kind="near_miss", entity=p, attribute=other, question=near)
     suggested = prompt.line("Absent from this label")
     if suggested == _NONE:
         return _capital(question), None
