@@ -76,14 +76,19 @@ def request(number: int, sampling: Any) -> Request:
         "drug": f"Quorvelin {number}",
         "ingredients": "quorvelin sodium",
         "forms": "tablet, oral",
-        "outline": "USE IN SPECIFIC POPULATIONS > Renal Impairment (asked)",
+        "outline": "USE IN SPECIFIC POPULATIONS > Renal Impairment (here)",
         "passages": [
-            {"section": "USE IN SPECIFIC POPULATIONS > Renal Impairment", "text": _SENTENCE.format(number) * 15}
+            {
+                "section": "USE IN SPECIFIC POPULATIONS > Renal Impairment",
+                "table": "",
+                "text": _SENTENCE.format(number) * 15,
+            }
         ],
         "about": "",
         "absent": ["hepatic impairment"],
+        "twin": "absent",
         "k": 4,
-        "difficulty": "direct",
+        "prefer": "",
         "written": [],
     }
     return GENERATE_FACTUAL.request(slots, endpoint="server", sampling=sampling)

@@ -50,11 +50,12 @@ def _request(address: Address, name: str) -> Request:
         "ingredients": "",
         "forms": "",
         "outline": "",
-        "passages": [{"section": "", "text": text}],
+        "passages": [{"section": "", "table": "", "text": text}],
         "about": "",
         "absent": [],
+        "twin": "near_miss",
         "k": 3,
-        "difficulty": "direct",
+        "prefer": "",
         "written": [],
     }
     return address.request(GENERATE_FACTUAL, slots)

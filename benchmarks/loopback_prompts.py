@@ -27,7 +27,9 @@ JUDGING = (
 TASKS = (*WRITING, *READING, *JUDGING)
 
 _PASSAGE = re.compile(
-    r"<passage(?:_[ab])?(?: number=\"(?P<number>\d+)\")? section=\"(?P<section>.*?)\">\n(?P<text>.*?)\n</passage", re.S
+    r"<passage(?:_[ab])?(?: number=\"(?P<number>\d+)\")? section=\"(?P<section>[^\n]*?)\"(?: table=\"[^\"\n]*\")?>\n"
+    r"(?P<text>.*?)\n</passage",
+    re.S,
 )
 _ANSWER = re.compile(r"<answer name=\"(.*?)\">\n(.*?)\n</answer>", re.S)
 _LABEL = "\nThe label:\n"

@@ -33,18 +33,37 @@ _LEAST_GAIN = 2
 _MOST_SENTENCES = 4
 _LEAKED = 0.9
 """The share of the answer's terms in a question that gives it away."""
+_OVER_TWO = re.compile(r"\bbear on\b|\bwhat follows for\b|\bWhat links\b|\bwhy does .* matter\b")
+"""The wordings of questions over two passages, see `loopback_writer.MULTIHOP`."""
 _CATEGORY = re.compile(r"- \"([^\"]+)\": (.*?)(?=\n *- \"|\n\n|\n[A-Z])", re.S)
 _POINTS = ("this section", "the passage", "the table", "this drug")
 
 
 def answer_again(prompt: ShownPrompt) -> Reply:
     """Answer from the passages of the prompt alone."""
-    found = answering_sentences(prompt.asked_terms(), prompt.sentences)
+    found = answering_sentences(prompt.asked_terms(), readable_together(prompt))
     if not found:
         return RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
     quotes = [one.text for one in found]
     numbers = list(dict.fromkeys(one.number for one in found))
     return RoundTripReply(quotes=quotes, passages=numbers, answerable=True, answer=" ".join(quotes))
+
+
+def readable_together(prompt: ShownPrompt) -> Sequence[ShownSentence]:
+    """Return the sentences that may answer the question of a prompt.
+
+    A question over two passages may be answered from sentences anywhere. Another one is answered where two neighbouring
+    sentences have enough of its terms: the label that names both things of a near miss says nothing of them together.
+    """
+    shown, asked = prompt.sentences, prompt.asked_terms()
+    if _OVER_TWO.search(prompt.line("Question")):
+        return shown
+    kept: dict[int, ShownSentence] = {}
+    for at, one in enumerate(shown):
+        pair = [each for each in shown[at : at + 2] if each.passage == one.passage]
+        if len(asked - frozenset().union(*(each.terms for each in pair))) <= (1 - THRESHOLD) * len(asked):
+            kept |= {at + place: each for place, each in enumerate(pair)}
+    return list(kept.values())
 
 
 def answering_sentences(asked: Collection[str], shown: Sequence[ShownSentence]) -> list[ShownSentence]:
@@ -126,9 +145,10 @@ def judge_support_multihop(prompt: ShownPrompt) -> Reply:
 
 def judge_support_refusal(prompt: ShownPrompt) -> Reply:
     """Say that the label answers where it names the thing, or has a sentence with the question's words."""
-    entity = prompt.line("Key term")
-    found = [one.text for one in answering_sentences(prompt.asked_terms(), prompt.sentences)]
-    found += [one.text for one in prompt.sentences if contains_entity(entity, one.text)]
+    entity = prompt.line("Key term").partition(" (")[0]
+    found = [one.text for one in answering_sentences(prompt.asked_terms(), readable_together(prompt))]
+    if "(not found" in prompt.line("Key term"):
+        found += [one.text for one in prompt.sentences if contains_entity(entity, one.text)]
     return RefusalSupportReply(closest_text=found[0] if found else "", label_answers=bool(found))
 
 

@@ -39,9 +39,9 @@ MULTIHOP = (
     "What links {p} to {q} in the use of {drug}?",
     "Considering {q}, why does {p} matter with {drug}?",
 )
-_ABOUT = "Ask about"
-_NONE = "(nothing suggested: twin is null)"
-_MOST = re.compile(r"at most (\d+) questions, most of them of difficulty \"(\w+)\"")
+_ABOUT, _PREFER = "Ask about", "Prefer, where the passages allow it"
+_NONE = "(nothing suggested)"
+_MOST = re.compile(r"^Write at most (\d+) questions?", re.M)
 _WORD = re.compile(r"[A-Za-z][\w-]*(?:['’]s)?|[^\sA-Za-z]+")
 _VERBS = content_words(
     "take taken taking give given giving use used using see avoid consider monitor receive received receiving "
@@ -68,12 +68,13 @@ def write(prompt: ShownPrompt) -> str:
 def write_factual(prompt: ShownPrompt) -> FactualReply:
     found = _MOST.search(prompt.user)
     assert found, "the prompt does not say how many questions to write"
-    most, several = int(found[1]), found[2] == "several"
+    most, several = int(found[1]), "list" in prompt.line(_PREFER)
     items: list[FactualItem] = []
     for copied in _chosen(prompt, several):
         item = _factual_item(prompt, copied)
         if item is not None:
-            items.append(item)
+            asked = any(one.twin for one in items)
+            items.append(item.model_copy(update={"twin": None}) if asked else item)
         if len(items) == most:
             break
     return FactualReply(items=items)
@@ -108,7 +109,7 @@ def _factual_item(prompt: ShownPrompt, copied: Sentences) -> FactualItem | None:
     if not (p and q and len(answer) <= ANSWER_LENGTH[1]):
         return None
     numeric = any(map(str.isdigit, answer)) and _drawn(2, "numeric", answer) == 0
-    question, twin = _worded(prompt, NUMERIC if numeric else FACTUAL, p, q)
+    question, twin = _worded(prompt, NUMERIC if numeric else FACTUAL, p, q, _other_phrase(prompt, copied, p))
     if not _fits(question):
         return None
     kind = "numeric" if numeric else "list" if answer.count(",") + answer.count(";") >= 3 else "factual"
@@ -118,10 +119,27 @@ def _factual_item(prompt: ShownPrompt, copied: Sentences) -> FactualItem | None:
     )
 
 
-def _worded(prompt: ShownPrompt, wordings: Sentences, p: str, q: str) -> tuple[str, Twin | None]:
-    """Return a question about two phrases, and its twin."""
+def _other_phrase(prompt: ShownPrompt, copied: Sentences, p: str) -> str:
+    """Return a phrase of the passages that stands apart from a phrase of the copied sentences, "" if there is none."""
+    for text in prompt.passages:
+        sentences = split_sentences(text)
+        places = [at for at, one in enumerate(sentences) if one in copied or terms(p) <= terms(one)]
+        for at, sentence in enumerate(sentences):
+            if min((abs(at - place) for place in places), default=0) > 1 and _is_askable(sentence):
+                return _phrase(sentence, prompt.drug, terms(" ".join(copied)))
+    return ""
+
+
+def _worded(prompt: ShownPrompt, wordings: Sentences, p: str, q: str, other: str = "") -> tuple[str, Twin | None]:
+    """Return a question about two phrases, and its twin.
+
+    The twin is a near miss, where the prompt prefers one and `other` stands apart from `p` in the passages.
+    """
     wording = wordings[_drawn(len(wordings), "wording", prompt.drug, p, q)]
     question = wording.format(drug=prompt.drug, p=p, q=q)
+    if other and prompt.line("Prefer as twin") == "near_miss":
+        near = _capital(wording.format(drug=prompt.drug, p=p, q=other))
+        return _capital(question), Twin(kind="near_miss", entity=p, attribute=other, question=near)
     suggested = prompt.line("Absent from this label")
     if suggested == _NONE:
         return _capital(question), None
@@ -129,7 +147,8 @@ def _worded(prompt: ShownPrompt, wordings: Sentences, p: str, q: str) -> tuple[s
     first = prompt.line(_ABOUT) or _drawn(2, "replaced", p, q)
     phrases = {"p": absent, "q": q} if first else {"p": p, "q": absent}
     twin = _capital(wording.format(drug=prompt.drug, **phrases))
-    return _capital(question), Twin(question=twin, changed=absent) if _fits(twin) else None
+    made = Twin(kind="absent", entity=absent, attribute="", question=twin)
+    return _capital(question), made if _fits(twin) else None
 
 
 def _chosen(prompt: ShownPrompt, several: bool) -> list[Sentences]:

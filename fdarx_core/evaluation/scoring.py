@@ -17,7 +17,7 @@ from fdarx_core.evaluation.ranking import STRICT, eq_hits, eq_right, f1_at, ndcg
 from fdarx_core.evaluation.settings import FULL_LABEL, RETRIEVED
 from fdarx_core.evaluation.similarity import overlaps
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.llm import Reply, Task, Undecided, Unparsable
+from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable
 from fdarx_core.records import (
     Equivalence,
     Grade,
@@ -40,7 +40,7 @@ FAULTS: dict[str, str] = vocabulary("fdarx_core.evaluation", "faults.yaml")
 class GradeReply(Reply):
     """The reply of the judge. The reason comes first, so that the model derives the grade from it."""
 
-    reason: str
+    reason: Note
     grade: Literal["CORRECT", "INCORRECT", "NOT_ATTEMPTED"]
 
 

@@ -14,7 +14,7 @@ from fdarx_core.llm import Reply, Task, Unparsable, source_digest
 from fdarx_core.records import CheckedAnswer, Claim, Response
 from fdarx_core.verify.language_model import JUDGE_CLAIM
 
-Filled = Annotated[str, Field(min_length=1)]
+Filled = Annotated[str, Field(min_length=1, max_length=3000)]
 
 
 class QuotedClaim(Reply):
@@ -27,7 +27,7 @@ class QuotedClaim(Reply):
 class ExtractClaimsReply(Reply):
     """In the answer's order; empty where it claims nothing."""
 
-    claims: list[QuotedClaim]
+    claims: Annotated[list[QuotedClaim], Field(max_length=300)]
 
 
 def by_rules(slots: Mapping[str, Any]) -> ExtractClaimsReply:

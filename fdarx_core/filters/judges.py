@@ -14,6 +14,7 @@ from fdarx_core.filters import tasks
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.tasks import Decision
 from fdarx_core.generation.tasks import TASKS as GENERATION_TASKS
+from fdarx_core.generation.tasks import forms_and_routes, passage_slots
 from fdarx_core.labels.loinc import INDICATIONS_SECTION
 from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
 from fdarx_core.plugins import PluginError, load_plugins
@@ -22,13 +23,19 @@ from fdarx_core.storage import Location, StorageError
 
 
 def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
-    """Return the slots of judge_relevance; they have no answer, because it is not judged."""
+    """Return the slots of judge_relevance; they have no answer, because it is not judged.
+
+    A refusal question, which was written from no section, comes with the drug's forms and uses.
+    """
+    refusal = question.type == "refusal"
     gold = {(passages[index].section_path, passages[index].core_code): None for index in question.gold_passages}
     return {
         "drug": label.drug_name,
         "question": question.question,
         "sections": [path for path, _ in gold],
         "section_codes": [code for _, code in gold],
+        "forms": forms_and_routes(label) if refusal else "",
+        "passages": _indications(passages) if refusal else [],
     }
 
 
@@ -39,7 +46,7 @@ def factual_slots(question: QuestionAnswer, label: Label, passages: Sequence[Pas
         "drug": label.drug_name,
         "question": question.question,
         "answer": question.answer,
-        "passages": _listed(gold),
+        "passages": passage_slots(gold),
     }
 
 
@@ -50,11 +57,15 @@ def multihop_slots(question: QuestionAnswer, label: Label, passages: Sequence[Pa
         "drug": label.drug_name,
         "question": question.question,
         "answer": question.answer,
-        "section_a": a.section_path,
-        "context_a": a.text,
-        "section_b": b.section_path,
-        "context_b": b.text,
+        **_lettered("a", a),
+        **_lettered("b", b),
     }
+
+
+def _lettered(letter: str, passage: Passage) -> dict[str, str]:
+    [shown] = passage_slots([passage])
+    names = {"section": "section", "table": "table", "context": "text"}
+    return {f"{name}_{letter}": shown[slot] for name, slot in names.items()}
 
 
 def refusal_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
@@ -62,8 +73,9 @@ def refusal_slots(question: QuestionAnswer, label: Label, passages: Sequence[Pas
     return {
         "drug": label.drug_name,
         "entity": question.entity,
+        "attribute": question.attribute,
         "question": question.question,
-        "passages": _listed(passages),
+        "passages": passage_slots(passages),
     }
 
 
@@ -75,13 +87,14 @@ def refusal_quality_slots(question: QuestionAnswer, label: Label, passages: Sequ
         "dosage_forms": label.dosage_forms,
         "routes": label.routes,
         "entity": question.entity,
+        "attribute": question.attribute,
         "question": question.question,
-        "passages": _listed([passage for passage in passages if passage.core_code == INDICATIONS_SECTION]),
+        "passages": _indications(passages),
     }
 
 
-def _listed(passages: Sequence[Passage]) -> list[dict[str, str]]:
-    return [{"section": passage.section_path, "text": passage.text} for passage in passages]
+def _indications(passages: Sequence[Passage]) -> list[dict[str, str]]:
+    return passage_slots([passage for passage in passages if passage.core_code == INDICATIONS_SECTION])
 
 
 Slots = Callable[[QuestionAnswer, Label, Sequence[Passage]], dict[str, Any]]
@@ -152,10 +165,15 @@ def _unfounded(quotes: Sequence[tuple[str, str]], slots: Mapping[str, Any]) -> t
         if not quote:
             return "no_evidence", f"nothing is quoted from {slot}"
         shown = slots[slot]
-        text = shown if isinstance(shown, str) else "\n".join(passage["text"] for passage in shown)
+        parts = [slots[slot.replace("context", "table")], shown] if isinstance(shown, str) else map(_whole, shown)
+        text = "\n".join(parts)
         if not is_quoted(quote, text):
             return "evidence_not_in_passage", f"not in {slot}: {quote!r}"
     return None
+
+
+def _whole(passage: Mapping[str, str]) -> str:
+    return f"{passage['table']}\n{passage['text']}"
 
 
 _RELEVANCE = Judging(tasks.JUDGE_RELEVANCE, relevance_slots, tasks.decide_relevance)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from fdarx_core.filters.quotations import is_quoted
+from fdarx_core.generation.tasks import passage_slots
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.llm import Reply, Task, Unparsable
+from fdarx_core.llm import CutTo, Name, Note, Quote, Reply, Task, Unparsable
 from fdarx_core.records import Label, Passage, QuestionAnswer, Response
 
 STAGE = "round_trip"
@@ -30,24 +33,24 @@ _SETTINGS: dict[str, tuple[Setting, ...]] = {
 class RoundTripReply(Reply):
     """An answer with the quotations that it rests on, and the numbers of their passages."""
 
-    quotes: list[str]
-    passages: list[int]
+    quotes: Annotated[list[Quote], CutTo(40)]
+    passages: Annotated[list[int], CutTo(40)]
     answerable: bool
-    answer: str
+    answer: Annotated[str, Field(max_length=4000)]
 
 
 class Comparison(Reply):
     """How an answer differs from the writer's, and its relation to it."""
 
-    name: str
-    difference: str
+    name: Name
+    difference: Note
     relation: Relation
 
 
 class CompareReply(Reply):
     """One comparison for each answer, in order."""
 
-    comparisons: list[Comparison]
+    comparisons: Annotated[list[Comparison], CutTo(8)]
 
 
 ROUND_TRIP_ANSWER = Task.load("round_trip_answer", RoundTripReply)
@@ -72,7 +75,9 @@ def answer_slots(
     return {
         "drug": product_name(label),
         "question": question.question,
-        "passages": [{"number": one.doc_chunk_index, "section": one.section_path, "text": one.text} for one in shown],
+        "passages": [
+            {"number": one.doc_chunk_index, **slots} for one, slots in zip(shown, passage_slots(shown), strict=True)
+        ],
     }
 
 
@@ -122,7 +127,7 @@ def read_reply(slots: Mapping[str, Any], response: Response) -> RoundTripReply |
         reply = ROUND_TRIP_ANSWER.parse(response)
     except Unparsable as error:
         return error
-    texts = [one["text"] for one in slots["passages"]]
+    texts = [f"{one['table']}\n{one['text']}" for one in slots["passages"]]
     for quote in reply.quotes:
         if not any(is_quoted(quote, text) for text in texts):
             return Unparsable("evidence_not_in_passage", f"not in the passages: {quote!r}")

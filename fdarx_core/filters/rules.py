@@ -35,6 +35,7 @@ _SUBJECTS = _pattern("subjects")
 _ACTIONS = _pattern("actions")
 _TAIL = _pattern("tail")
 _OF_DRUG = _pattern("of_drug")
+_YES_OR_NO = re.compile(r"^\W*(?:yes|no)\b\W*", re.I)
 _VAGUE = frozenset(_WORDS["vague"].split())
 
 
@@ -148,7 +149,7 @@ def _unbalanced(text: str, brackets: str) -> str | None:
 
 
 QUESTION_LENGTH = (10, 200)
-ANSWER_LENGTH = (5, 600)
+ANSWER_LENGTH = (1, 600)
 """Characters, both bounds allowed."""
 MIN_OVERLAP = 0.10
 """Share of the answer's content words."""
@@ -207,11 +208,15 @@ def joined_questions(question: QuestionAnswer, evidence: LabelEvidence) -> str |
 
 
 def low_overlap(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    """Return a message if the answer and its contexts share few words. Multi-hop questions need a share in each."""
-    if question.type == "refusal":
+    """Return a message if the answer and its contexts share few words. Multi-hop questions need a share in each.
+
+    The yes or no with which an answer begins is no word of the label.
+    """
+    answer = _YES_OR_NO.sub("", question.answer)
+    if question.type == "refusal" or not content_words(answer):
         return None
     contexts = evidence.contexts if question.type == "multihop" else ["\n".join(evidence.contexts)]
-    shares = [word_overlap(question.answer, context) for context in contexts]
+    shares = [word_overlap(answer, context) for context in contexts]
     lowest = min(shares, default=0.0)
     return f"{lowest:.3f} of the answer's words in context {shares.index(lowest) + 1}" if lowest < MIN_OVERLAP else None
 
@@ -223,7 +228,13 @@ def entity_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str |
 
 
 def entity_present(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    if question.type != "refusal" or not contains_entity(question.entity, evidence.label_text):
+    """Return a message if the label has the entity of a refusal question, unless it asks for an attribute of it.
+
+    Whether the label gives this attribute is for a judge to say.
+    """
+    if question.type != "refusal" or question.attribute:
+        return None
+    if not contains_entity(question.entity, evidence.label_text):
         return None
     return f"{question.entity!r} is in the label"
 

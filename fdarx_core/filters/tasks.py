@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from fdarx_core.labels.loinc import Topic
-from fdarx_core.llm import Reply, Task
+from fdarx_core.llm import CutTo, Note, Quote, Reply, Task
 
 FactualFlag = Literal["answer_leakage", "context_mismatch", "unanswerable", "low_utility", "other"]
 MultihopFlag = Literal["one_sided", "hop_mismatch", "leak_from_context", "unanswerable", "other"]
@@ -45,7 +45,7 @@ class RelevanceReply(Reply):
     in the order of the schema.
     """
 
-    reason: str
+    reason: Note
     category: Literal[Topic, "None / Irrelevant"]
     relevance: Literal["relevant", "somewhat", "irrelevant"]
 
@@ -53,8 +53,8 @@ class RelevanceReply(Reply):
 class FactualSupportReply(Reply):
     """The least text that decides, what the answer says otherwise, and then whether the answer is supported."""
 
-    evidence: str
-    fault: str
+    evidence: Quote
+    fault: Note
     supported: bool
 
 
@@ -62,9 +62,9 @@ class MultihopSupportReply(Reply):
     """The least text of each passage that shows its part of the answer, what the answer says otherwise, and then
     whether each passage supports its part and whether both are needed."""
 
-    evidence_a: str
-    evidence_b: str
-    fault: str
+    evidence_a: Quote
+    evidence_b: Quote
+    fault: Note
     supported_by_a: bool
     supported_by_b: bool
     both_needed: bool
@@ -73,29 +73,29 @@ class MultihopSupportReply(Reply):
 class RefusalSupportReply(Reply):
     """The text of the label that comes closest to an answer, and then whether the label answers the question."""
 
-    closest_text: str
+    closest_text: Quote
     label_answers: bool
 
 
 class FactualQualityReply(Reply):
     """A sentence on the question, and then its faults, none where it is fit."""
 
-    note: str
-    flags: list[FactualFlag]
+    note: Note
+    flags: Annotated[list[FactualFlag], CutTo(5)]
 
 
 class MultihopQualityReply(Reply):
     """A sentence on the question, and then its faults, none where it is fit."""
 
-    note: str
-    flags: list[MultihopFlag]
+    note: Note
+    flags: Annotated[list[MultihopFlag], CutTo(5)]
 
 
 class RefusalQualityReply(Reply):
     """A sentence on the question, and then its faults, none where it is fit."""
 
-    note: str
-    flags: list[RefusalFlag]
+    note: Note
+    flags: Annotated[list[RefusalFlag], CutTo(5)]
 
 
 def decide_relevance(reply: RelevanceReply) -> Decision:

@@ -53,7 +53,8 @@ def parse_candidates(
 def _twin(label: Label, twin: Twin, of: QuestionAnswer, template: str) -> QuestionAnswer:
     """Return the refusal question that was written with an answerable one."""
     own = {"type": "refusal", "source": "twin", "answer_kind": "refusal", "difficulty": of.difficulty}
-    return _question(label, twin.question, NO_ANSWER, [], entity=twin.changed, twin=of.id, template=template, **own)
+    asked = {"entity": twin.entity, "attribute": twin.attribute if twin.kind == "near_miss" else ""}
+    return _question(label, twin.question, NO_ANSWER, [], twin=of.id, template=template, **asked, **own)
 
 
 def _made(question: QuestionAnswer, by: dict[str, Any]) -> QuestionAnswer:

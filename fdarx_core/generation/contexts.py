@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import islice
 from typing import Any
 
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.generation.label_reader import TopicAnswer
-from fdarx_core.generation.library import SectionPair, role_of, section_pairs
+from fdarx_core.generation.library import role_of
 from fdarx_core.generation.multihop import BRIDGE, COMPUTATION, MULTIHOP_KINDS
 from fdarx_core.generation.pairing import TopicPair
-from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
-from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.passage_choice import choose_passage_pairs, choose_passages
+from fdarx_core.generation.tasks import (
+    GENERATE_FACTUAL,
+    GENERATE_MULTIHOP,
+    forms_and_routes,
+    passage_slots,
+    section_name,
+)
+from fdarx_core.generation.terminology import Topic, fold
 from fdarx_core.generation.topic_questions import product_name, topic_question, topic_wording
 from fdarx_core.generation.topic_sections import category_of
 from fdarx_core.generation.topics import LabelTopics, find_topics
-from fdarx_core.labels.loinc import topic_of
+from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from fdarx_core.records import Label, Passage, content_id
-
-_MIN_WORDS = 20
-_CELL = " | "
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +90,48 @@ def make_contexts(
         if pair.answered in found.answers and (pair.silent is None or pair.silent in found.silent)
     ]
     if by_model:
-        contexts += _factual_contexts(label, passages, config)
+        contexts = [one for one in contexts if one.task != GENERATE_MULTIHOP.name or _of_two_sections(one, passages)]
+        contexts += _factual_contexts(label, passages, config, found.silent)
         contexts += _multihop_contexts(label, passages, config)
-    asked = {passages[index].section_path for one in contexts for index in one.passages}
-    outline = _outline(label, asked)
+    asked = Counter(path for one in contexts for path in _paths(one, passages))
     for one in contexts:
-        one.slots["outline"] = outline
+        own = _paths(one, passages)
+        one.slots["outline"] = _outline(label, own, {path for path in asked if asked[path] > (path in own)})
     return contexts
 
 
-def _slots(label: Label, passages: Sequence[Passage], absent: str = "") -> dict[str, Any]:
-    """Return the slots with these passages; `absent` is what a twin should ask about, "" for no twin."""
+def _paths(context: Context, passages: Sequence[Passage]) -> set[str]:
+    return {section_name(passages[index]) for index in context.passages}
+
+
+def _of_two_sections(context: Context, passages: Sequence[Passage]) -> bool:
+    """Return whether the passages of a context are of several sections; rows of one table are not two hops."""
+    return len({passages[index].core_code for index in context.passages}) > 1
+
+
+def _slots(label: Label, passages: Sequence[Passage], absent: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the slots with these passages; `absent` are things that a twin may ask about."""
     return {
         "drug": product_name(label),
         "ingredients": ", ".join(dict.fromkeys(label.substances)),
-        "forms": ", ".join([*dict.fromkeys(label.dosage_forms), *dict.fromkeys(label.routes)]).lower(),
+        "forms": forms_and_routes(label),
         "outline": "",
-        "passages": [{"section": one.section_path, "text": one.text} for one in passages],
+        "passages": passage_slots(passages),
         "about": "",
-        "absent": [absent] if absent else [],
+        "absent": list(absent),
+        "twin": "absent" if absent else "near_miss",
         "written": [],
     }
 
 
-def _outline(label: Label, asked: set[str]) -> str:
-    paths = dict.fromkeys(section.path for section in label.sections if section.path)
-    return "\n".join(f"{path} (asked)" if path in asked else path for path in paths)
+def _outline(label: Label, own: Collection[str], asked: Collection[str]) -> str:
+    """Return the titles of the sections; those of the passages and those that other questions are about are marked.
+
+    What patients read repeats the others, and is left out.
+    """
+    listed = (one for one in label.sections if one.core_code not in PATIENT_SECTIONS)
+    paths = dict.fromkeys(path for one in listed if (path := section_name(one)))
+    return "\n".join(path + (" (here)" if path in own else " (asked)" if path in asked else "") for path in paths)
 
 
 def _topic_context(label: Label, passages: Sequence[Passage], pair: TopicPair, found: LabelTopics) -> Context:
@@ -125,8 +145,8 @@ def _topic_context(label: Label, passages: Sequence[Passage], pair: TopicPair, f
     }
     if pair.silent is not None:
         twin = topic_question(pair.silent, drug, pair.wording, found.anchors.get(pair.silent.kind, ""))
-        item["twin"] = {"question": twin, "changed": pair.silent.name}
-    absent = "" if pair.silent is None else pair.silent.name
+        item["twin"] = {"kind": "absent", "entity": pair.silent.name, "attribute": "", "question": twin}
+    absent = [pair.silent.name] if pair.silent is not None and _fits(label, pair.silent, pair.answered) else []
     if pair.answered.kind in MULTIHOP_KINDS:
         task = GENERATE_MULTIHOP.name
         held = [[one.text for one in answer.statements if one.passage == p.doc_chunk_index] for p in gold]
@@ -140,8 +160,9 @@ def _topic_context(label: Label, passages: Sequence[Passage], pair: TopicPair, f
             "type": "numeric" if pair.answered.kind in ("quantity", "reaction") else _answer_kind(answer),
             "difficulty": difficulty,
         }
-        slots = _slots(label, gold, absent) | {"k": 1, "difficulty": difficulty}
-    slots |= {"about": pair.answered.name, "written": [item]}
+        slots = _slots(label, gold, absent) | {"k": 1, "prefer": ""}
+    compared = f" compared with {answer.anchor}" if answer.anchor else ""
+    slots |= {"about": pair.answered.name + compared, "written": [item]}
     made = _context(label, task, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
     made.template = topic_wording(pair.answered, pair.wording)
     if pair.silent is not None:
@@ -169,38 +190,54 @@ def _difficulty(answer: TopicAnswer) -> str:
     return "direct" if len(answer.statements) == 1 else "several"
 
 
-def _factual_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
-    """Yield passages for a model: as many of each section as its share of the label's words, in an order by a hash."""
-    asked = [one for one in passages if topic_of(one.core_code) and one.text.count(" ") >= _MIN_WORDS - 1]
-    groups = _shuffled_groups(((one.core_code, one) for one in asked), config.seed)
-    for code, count in _shares({code: _words(group) for code, group in groups.items()}, config.passages).items():
-        for passage in groups[code][:count]:
-            slots = _slots(label, [passage]) | {"k": config.pairs_per_passage, "difficulty": _asked_difficulty(passage)}
-            yield _context(label, GENERATE_FACTUAL.name, slots, [passage])
+def _factual_contexts(
+    label: Label, passages: Sequence[Passage], config: GenerationConfig, silent: Sequence[Topic]
+) -> Iterator[Context]:
+    """Yield passages for a model, by quotas over the sections of the label."""
+    for passage, kind in choose_passages(passages, config.seed, config.passages):
+        absent = _absent_names(label, silent, role_of(passage.core_code))
+        slots = _slots(label, [passage], absent) | {"k": config.pairs_per_passage, "prefer": kind}
+        if int(content_id(str(config.seed), label.set_id, str(passage.doc_chunk_index)), 16) % 2:
+            slots["twin"] = "near_miss"
+        yield _context(label, GENERATE_FACTUAL.name, slots, [passage])
 
 
-def _words(passages: Iterable[Passage]) -> int:
-    return sum(one.text.count(" ") + 1 for one in passages)
+_ASKED_IN: Mapping[str, frozenset[str]] = {
+    "partner": frozenset(("interactions",)),
+    "risk": frozenset(("boxed_warning", "contraindications", "warnings", "precautions")),
+    "reaction": frozenset(("adverse_reactions",)),
+    "indication": frozenset(("indications", "dosage", "studies")),
+    "population": frozenset(("populations", "pregnancy", "lactation", "pediatric", "geriatric")),
+    "quantity": frozenset(("pharmacokinetics", "pharmacology")),
+}
+"""The roles of the sections that speak of things of each kind of topic."""
+_CONSTANTS = frozenset(
+    ("molecular weight", "molecular formula", "melting point", "partition coefficient", "pKa", "median lethal dose")
+)
+"""Quantities of the substance, of which sections on pharmacokinetics do not speak."""
+_MOST_ABSENT = 5
 
 
-def _shares(weights: Mapping[str, int], count: int) -> dict[str, int]:
-    """Return how many of `count` things fall to each key by its weight; the largest remainders get what is left."""
-    total = sum(weights.values()) or 1
-    shares = {key: count * weight // total for key, weight in weights.items()}
-    remainders = sorted(weights, key=lambda key: (-(count * weights[key] % total), key))
-    for key in remainders[: count - sum(shares.values())]:
-        shares[key] += 1
-    return shares
+def _absent_names(label: Label, silent: Sequence[Topic], role: str) -> list[str]:
+    """Return things of the kind that a section speaks of, on which this label is silent and others are not."""
+    fitting = (one for one in silent if role in _ASKED_IN.get(one.kind, ()) and not _is_own(label, one))
+    names = dict.fromkeys(one.name for one in fitting if one.name not in _CONSTANTS)
+    return list(islice(names, _MOST_ABSENT))
 
 
-def _asked_difficulty(passage: Passage) -> str:
-    if _CELL in passage.text:
-        return "table"
-    return ("direct", "several")[int(content_id(passage.set_id, str(passage.doc_chunk_index)), 16) % 2]
+def _fits(label: Label, silent: Topic, answered: Topic) -> bool:
+    """Return whether a thing can take the place of another in a question: it is of the same kind and not the drug."""
+    alike = silent.kind == answered.kind and (silent.name in _CONSTANTS) == (answered.name in _CONSTANTS)
+    return alike and not _is_own(label, silent)
+
+
+def _is_own(label: Label, topic: Topic) -> bool:
+    """Return whether a topic is a substance of the label itself, which labels of other drugs speak of as a partner."""
+    return fold(topic.name) in fold(" | ".join((label.drug_name, *label.aliases, *label.substances)))
 
 
 def _multihop_contexts(label: Label, passages: Sequence[Passage], config: GenerationConfig) -> Iterator[Context]:
-    for pair, a, b in choose_passage_pairs(passages, config.seed, config.section_pairs):
+    for pair, a, b in choose_passage_pairs(label, passages, config.seed, config.section_pairs):
         slots = _slots(label, [a, b]) | {"reason": pair.why, "link": pair.links}
         yield _context(label, GENERATE_MULTIHOP.name, slots, [a, b])
 
@@ -217,45 +254,17 @@ def _context(label: Label, task: str, slots: dict[str, Any], passages: Sequence[
     return Context(content_id(label.set_id, task, ",".join(map(str, indices)), topic), task, slots, indices)
 
 
-def choose_passage_pairs(
-    passages: Sequence[Passage], seed: int, count: int
-) -> list[tuple[SectionPair, Passage, Passage]]:
-    """Return at most `count` pairs of a label's passages for multi-hop questions, with the pair of their sections.
-
-    The section pairs of the library take turns. The order is by hashes of seed, set id and indices.
-    """
-    by_role = _shuffled_groups(((role, one) for one in passages if (role := role_of(one.core_code))), seed)
-    pairs = [pair for pair in section_pairs() if by_role.keys() >= {pair.a, pair.b}]
-    pairs.sort(key=lambda pair: content_id(str(seed), passages[0].set_id, pair.a, pair.b))
-    groups = [
-        [(pair, a, b) for a, b in zip(by_role[pair.a], by_role[pair.b], strict=False)] for pair in pairs
-    ]  # fmt: skip
-    return list(islice(_in_turn(groups), count))
-
-
-def _shuffled_groups(keyed: Iterable[tuple[str, Passage]], seed: int) -> dict[str, list[Passage]]:
-    """Group passages by key, and order each group by a hash."""
-    groups: dict[str, list[Passage]] = defaultdict(list)
-    for key, passage in keyed:
-        groups[key].append(passage)
-    for group in groups.values():
-        group.sort(key=lambda p: content_id(str(seed), p.set_id, str(p.doc_chunk_index)))
-    return dict(groups)
-
-
-def _in_turn(queues: Iterable[list[Any]]) -> Iterator[Any]:
-    return (one for turn in zip_longest(*queues) for one in turn if one is not None)
-
-
 def expected_items(context: Context) -> list[dict[str, Any]]:
     """Return items in place of those that a model will write on a context, for a plan.
 
-    They are as many as it is asked for; the first has a twin where there is something that the label is silent on.
+    They are as many as it is asked for; the first has a twin.
     """
     drug, passages, absent = (context.slots[name] for name in ("drug", "passages", "absent"))
     where = ", ".join(map(str, context.passages))
-    question = f"What does the label of {drug} say about {absent[0]}, beside passage {where}?" if absent else ""
-    twin = {"question": question, "changed": absent[0]} if absent else None
+    entity = absent[0] if absent else drug
+    question = f"What does the label of {drug} say about {entity}, beside passage {where}?"
+    attribute = "" if absent else f"what is beside passage {where}"
+    twin = {"kind": context.slots["twin"], "entity": entity, "attribute": attribute, "question": question}
     sentences = [(split_sentences(one["text"], "label") or [one["text"]])[0] for one in passages]
     if context.task == GENERATE_MULTIHOP.name:
         item = {"evidence_a": sentences[:1], "evidence_b": sentences[1:], "answer": " ".join(sentences), "twin": twin}
@@ -266,7 +275,7 @@ def expected_items(context: Context) -> list[dict[str, Any]]:
             "question": f"What is statement {number} of passage {where} on {drug}?",
             "answer": sentences[0],
             "type": "factual",
-            "difficulty": context.slots["difficulty"],
+            "difficulty": "direct",
             "twin": None if number else twin,
         }
         for number in range(context.slots["k"])

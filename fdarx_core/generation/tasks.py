@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
-from fdarx_core.llm import Criteria, Reply, Task, source_digest
+from pydantic import Field
 
-AnswerKind = Literal["factual", "list", "numeric"]
+from fdarx_core.labels.loinc import SECTION_NAMES
+from fdarx_core.llm import Criteria, CutTo, Name, Quote, Reply, Task, source_digest
+from fdarx_core.records import Label, Passage, Section
+
+AnswerKind = Literal["dose", "action", "condition", "reason", "yes_no", "list", "numeric", "factual"]
 Difficulty = Literal["direct", "several", "table"]
 HopKind = Literal["bridge", "comparison", "computation"]
+TwinKind = Literal["near_miss", "absent"]
 DIFFICULTIES: tuple[Difficulty, ...] = ("direct", "several", "table")
 
 
-class Twin(Reply):
-    """The same question with one thing changed to what the label does not say; `changed` is that thing."""
+Quotes: TypeAlias = Annotated[list[Quote], CutTo(30)]
+QuestionText: TypeAlias = Annotated[str, Field(max_length=500)]
+AnswerText: TypeAlias = Annotated[str, Field(max_length=2000)]
+"""Longer than a rule allows, so that one long answer costs its question only (`answer_length`), not the whole reply."""
 
-    question: str
-    changed: str
+
+class Twin(Reply):
+    """A question in the words of another that the label does not answer.
+
+    Either its `entity` is absent from the label, or the label names it and is silent on the `attribute` that is asked
+    for (a near miss); `attribute` is "" for the former.
+    """
+
+    kind: TwinKind
+    entity: Name
+    attribute: Name
+    question: QuestionText
 
 
 class FactualItem(Reply):
     """A question with its evidence and answer; `type` is the kind of its answer."""
 
-    evidence: list[str]
-    question: str
-    answer: str
+    evidence: Quotes
+    question: QuestionText
+    answer: AnswerText
     type: AnswerKind
     difficulty: Difficulty
     twin: Twin | None
@@ -34,16 +51,16 @@ class FactualItem(Reply):
 class FactualReply(Reply):
     """No item where the passages hold nothing worth asking."""
 
-    items: list[FactualItem]
+    items: Annotated[list[FactualItem], CutTo(12)]
 
 
 class MultihopItem(Reply):
     """A question with its evidence in both passages; its answer holds the conclusion and a fact of each passage."""
 
-    evidence_a: list[str]
-    evidence_b: list[str]
-    question: str
-    answer: str
+    evidence_a: Quotes
+    evidence_b: Quotes
+    question: QuestionText
+    answer: AnswerText
     kind: HopKind
     twin: Twin | None
 
@@ -51,7 +68,27 @@ class MultihopItem(Reply):
 class MultihopReply(Reply):
     """No item where nothing sensible links the two passages."""
 
-    items: list[MultihopItem]
+    items: Annotated[list[MultihopItem], CutTo(4)]
+
+
+def passage_slots(passages: Sequence[Passage]) -> list[dict[str, str]]:
+    """Return passages as prompts show them: the titles of the section, the head of the table it begins in, the text."""
+    return [{"section": section_name(one), "table": _on_a_line(one.table_header), "text": one.text} for one in passages]
+
+
+def section_name(one: Passage | Section) -> str:
+    """Return the titles of a section, the top one first; the name of its LOINC code where it has no title."""
+    path = one.path if isinstance(one, Section) else one.section_path
+    return path or SECTION_NAMES.get(one.core_code, "")
+
+
+def forms_and_routes(label: Label) -> str:
+    """Return the dosage forms and routes of a label as prompts show them: "tablet, film coated; oral"."""
+    return "; ".join(dict.fromkeys([*label.dosage_forms, *label.routes])).lower()
+
+
+def _on_a_line(header: str) -> str:
+    return " > ".join(header.replace('"', "'").split("\n")) if header else ""
 
 
 def baseline_factual(slots: Mapping[str, Any]) -> FactualReply:

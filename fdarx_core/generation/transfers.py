@@ -46,6 +46,7 @@ class PortableQuestion:
         drug: the drug of this label, as `Label.drug`.
         product: the name of its product, which stands between `before` and `after` in the question.
         answered: the gold answer and the evidence for it.
+        routes: the routes of the label.
         category, difficulty, task, task_version, endpoint, response_key: as in `QuestionAnswer`.
     """
 
@@ -56,6 +57,7 @@ class PortableQuestion:
     before: str
     after: str
     answered: str = ""
+    routes: tuple[str, ...] = ()
     category: str = ""
     difficulty: str = ""
     task: str = ""
@@ -73,7 +75,8 @@ class PortableQuestion:
         What comes from a file or another process has texts of its own.
         """
         names = ("set_id", "drug", "product", "category", "difficulty", "task", "endpoint")
-        return replace(self, **{name: sys.intern(getattr(self, name)) for name in names})  # type: ignore[arg-type]
+        same = {name: sys.intern(getattr(self, name)) for name in names}
+        return replace(self, routes=tuple(map(sys.intern, self.routes)), **same)  # type: ignore[arg-type]
 
 
 def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestion | None:
@@ -96,6 +99,7 @@ def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestio
         before,
         after,
         answered,
+        tuple(dict.fromkeys(label.routes)),
         question.category,
         question.difficulty,
         question.task,
@@ -166,6 +170,8 @@ def fitting_transfers(
 ) -> list[QuestionAnswer]:
     """Return the offered questions as refusal questions on a label that lacks a word of question and answer, in order.
 
+    Questions on a label of other routes are left out: what is asked of an infusion makes no sense for a cream.
+
     Args:
         label: the label.
         passages: its passages.
@@ -178,7 +184,8 @@ def fitting_transfers(
     transfers = []
     for one in offered:
         question, missing = one.text(product_name(label)), _missing_word(one, held)
-        if missing and normalize_words(question) not in known:
+        fits = not one.routes or not label.routes or not set(one.routes).isdisjoint(label.routes)
+        if fits and missing and normalize_words(question) not in known:
             known.add(normalize_words(question))
             transfers.append(_refusal(one, label, question, missing))
     return transfers

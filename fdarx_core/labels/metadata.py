@@ -152,6 +152,8 @@ def _values(element: Element) -> list[tuple[str, str | None]]:
     """Return what an element says about a product: names of fields of `Products` with their values."""
     tag = element.tag
     if tag in (_FORM, _ROUTE):
+        if (parent := element.getparent()) is not None and parent.tag in _PACKAGES:
+            return []  # the form of a package: a bottle
         return [("forms" if tag == _FORM else "routes", element.get("displayName"))]
     if tag == _APPROVAL:
         code, identifier = element.find(CODE), element.find(_ID)

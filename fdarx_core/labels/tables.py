@@ -22,7 +22,9 @@ _MAX_SPAN = 200
 _HEADER_WORDS = 15
 _HEADER_ROWS = 4
 _NOTE_WORDS = 14
+_TITLE_WORDS = 40  # of a row of one cell above the columns; in a table for layout such rows are running text
 _REPEATED_WORDS = 15  # a longer text that spans rows is written once
+_NUMBERED = re.compile(r"(?:table|figure)\b", re.I)
 _FIGURE = re.compile(r"[<>≤≥±(−–↑↓~+-]{0,2}\s?\d")
 _UNIT = re.compile(r"(?!.{25})(?:\(?[Nn]\s?[=(]|\(?%|\(?[mµμkn]?c?[gL]\b|\((?!\d))")
 _BARE_FIGURE = re.compile(r"[\d.,±%()<>≤≥\s–-]+")
@@ -86,7 +88,8 @@ def layout_cells(groups: RowGroups) -> list[Element]:
 def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool, str]]:
     """Yield the table's caption, group headings, rows and notes in order.
 
-    Each comes with whether it is a heading, and with the caption and the headings that apply to it, one a line.
+    Each comes with whether it is a heading, and with the caption and the headings that apply to it, one a line. Of rows
+    of one cell above the columns these are the first and the last two, without long ones.
     """
     title: list[str] = []
     caption = next(table.iterchildren(CAPTION), None)
@@ -100,10 +103,13 @@ def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool, 
     while len(rows) > 1 and _is_single_cell(rows[0], width):
         text = rows.pop(0)[0].text
         yield text, True, "\n".join(title)
-        title.append(text)
+        if text.count(" ") < _TITLE_WORDS:
+            title = [*title[:1], *title[1:][-1:], text]
         header_rows = max(header_rows - 1, 0)
     depth = _header_depth(rows, header_rows) if len(rows) > 1 else 0
     above = "\n".join(title)
+    if not depth and title and _begins_group(title, rows, width):
+        title = title[:-1]
     for line, heading in _RowWriter(_header_paths(rows[:depth], width)).lines(rows[depth:], width):
         yield line, heading, "\n".join(title) if heading else above
         if heading:
@@ -111,6 +117,15 @@ def table_lines(table: Element, groups: RowGroups) -> Iterator[tuple[str, bool, 
     for row in _grid(foot)[0]:
         if row:
             yield " | ".join(cell.text for cell in row), False, "\n".join(title)
+
+
+def _begins_group(title: list[str], rows: list[Row], width: int) -> bool:
+    """Return whether the last title of a table without headers is the heading of its first group of rows.
+
+    It is if other groups follow, and it is not the table's only title.
+    """
+    followed = any(_is_single_cell(row, width) and row[0].text.count(" ") < _NOTE_WORDS for row in rows if row)
+    return followed and (len(title) > 1 or not _NUMBERED.match(title[0]))
 
 
 def _separate_blocks(table: Element) -> None:

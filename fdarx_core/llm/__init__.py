@@ -1,7 +1,8 @@
 """Asking models: what is asked (`Task`), where requests go (`Model`, `HttpEndpoint`, `Baseline`), what was answered.
 
     Model           asks a model from Python, with plain calls or coroutines
-    Task, Reply     a prompt, the reply it expects, and the rules that answer it without a model or raise Undecided
+    Task, Reply     a prompt, the reply it expects, and the rules that answer it without a model or raise Undecided;
+                    Note, Quote, Name, CutTo: the limits of a reply's texts and lists
     Prompt          a YAML file in prompts/; Criteria: the experts' rules that some prompts include
     ModelConfig     a model and its server, one entry of models.yaml (`load_models`)
     Asker           sends the requests of a run to its endpoints: each key once, within a budget
@@ -42,9 +43,13 @@ if TYPE_CHECKING:
     from fdarx_core.llm.prompts import Criteria as Criteria
     from fdarx_core.llm.prompts import Prompt as Prompt
     from fdarx_core.llm.prompts import PromptError as PromptError
+    from fdarx_core.llm.reply import CutTo as CutTo
+    from fdarx_core.llm.reply import Name as Name
+    from fdarx_core.llm.reply import Note as Note
+    from fdarx_core.llm.reply import Quote as Quote
+    from fdarx_core.llm.reply import Reply as Reply
     from fdarx_core.llm.response_store import ResponseStore as ResponseStore
     from fdarx_core.llm.response_usage import ledger as ledger
-    from fdarx_core.llm.task import Reply as Reply
     from fdarx_core.llm.task import Task as Task
     from fdarx_core.llm.task import Undecided as Undecided
     from fdarx_core.llm.task import Unparsable as Unparsable
@@ -63,9 +68,10 @@ _MODULES = {
     "model": ("Model",),
     "model_config": ("ModelConfig", "ModelsError", "Prices", "load_models"),
     "prompts": ("Criteria", "Prompt", "PromptError"),
+    "reply": ("CutTo", "Name", "Note", "Quote", "Reply"),
     "response_store": ("ResponseStore",),
     "response_usage": ("ledger",),
-    "task": ("Reply", "Task", "Undecided", "Unparsable", "find_task", "request_key", "source_digest"),
+    "task": ("Task", "Undecided", "Unparsable", "find_task", "request_key", "source_digest"),
 }
 
 __all__ = [name for names in _MODULES.values() for name in names]

@@ -12,6 +12,7 @@ import operator
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jsonschema
@@ -33,6 +34,7 @@ from fdarx_core.llm.failures import (
 from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
 from fdarx_core.llm.litellm_transport import LitellmTransport
 from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
+from fdarx_core.llm.reply import reply_form, without_length_limits
 from fdarx_core.llm.task import strip_code_fence
 from fdarx_core.llm.transport import HttpTransport, Transport
 from fdarx_core.llm.wire_formats import (
@@ -211,7 +213,10 @@ class HttpEndpoint(AsyncEndpoint):
         """Return the body of one attempt. It is made in the slot, so that what was learned meanwhile holds for it."""
         pending.begin_attempt()
         pending.features = features = self._features(pending.request)
-        payload = self._wire.payload(pending.request, messages, features.mode)
+        request = pending.request
+        if not features.length_limits:
+            request = replace(request, schema=without_length_limits(request.schema))
+        payload = self._wire.payload(request, messages, features.mode)
         payload[features.token_limit] = payload.pop("max_tokens")
         if streamed:
             payload |= self._wire.stream_parameters(features.stream_options)
@@ -380,24 +385,26 @@ class StreamAccumulator:
 def schema_fault(text: str, request: Request, mode: OutputMode) -> str:
     """Return what keeps a reply from being JSON of the request's schema; "" for a valid one.
 
-    After mode json_schema only the top level is checked: a whole check would cost a twentieth of the CPU time.
+    After mode json_schema only the top level is checked: a whole check would cost a twentieth of the CPU time. Upper
+    limits of lengths do not count: what is too long is cut where it can be, and a second reply is seldom shorter.
     """
     try:
         reply = orjson.loads(strip_code_fence(text.strip()).encode("utf-8", "replace"))
     except orjson.JSONDecodeError as error:
         return f"it is no JSON: {error}"
     if mode != "json_schema":
-        misfit = next(jsonschema.Draft202012Validator(request.schema).iter_errors(reply), None)
+        schema = without_length_limits(request.schema, upper_only=True)
+        misfit = next(jsonschema.Draft202012Validator(schema).iter_errors(reply), None)
         return f"{misfit.json_path}: {misfit.message[:200]}" if misfit else ""
     missing = set(request.schema.get("required", ())) - set(reply if isinstance(reply, dict) else ())
     return f"it lacks {sorted(missing)}" if missing else ""
 
 
 def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str]]:
-    """Return the turns after a request that ask for its reply in the right form."""
+    """Return the turns after a request that ask for a reply in the right form, which they show."""
     asked = (
-        f"That reply can't be used: {fault}. Give the same reply as one JSON object that fits this JSON schema, with "
-        f"nothing before or after it:\n{orjson.dumps(request.schema).decode()}"
+        f"That reply can't be used: {fault}. Give the same reply as one JSON object, with nothing before or after it. "
+        f"It has exactly this form, with your own values:\n{reply_form(request.schema)}"
     )
     quoted = text.strip()[:_QUOTED_CHARACTERS] or "(nothing)"
     return [{"role": "assistant", "content": quoted}, {"role": "user", "content": asked}]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, NoReturn, cast
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
 from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, validation_message
@@ -25,13 +25,9 @@ _BUILT_IN = "baseline"
 """The endpoint of the built-in rules."""
 _KEYED = tuple(field.name for field in fields(Request) if field.name != "key")
 _CUT_SHORT = {"length": "truncated_reply", "content_filter": "filtered_reply"}
+_TELLING_LENGTH = 15
+"""Characters from which on a text of a reply is not the same by chance as one of an example."""
 _FENCED = re.compile(r"^```(?:json)?\s*\n(.*?)\n?\s*```$", re.DOTALL | re.IGNORECASE)
-
-
-class Reply(BaseModel):
-    """Base class of the replies of tasks: no undeclared fields, and no white space around text."""
-
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
 
 ReplyT = TypeVar("ReplyT", bound="BaseModel | str", default=Any)
@@ -41,7 +37,8 @@ ReplyT = TypeVar("ReplyT", bound="BaseModel | str", default=Any)
 class Unparsable(ValueError):
     """A response without a usable reply. `reason` is a fixed name to count by, `detail` describes this case.
 
-    Reasons: failed_request, undecided, empty_reply, truncated_reply, filtered_reply, invalid_json, wrong_shape.
+    Reasons: failed_request, undecided, empty_reply, truncated_reply, filtered_reply, invalid_json, wrong_shape,
+    copied_example.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -136,15 +133,22 @@ class Task(Generic[ReplyT]):
         return request
 
     def parse(self, response: Response) -> ReplyT:
-        """Return the reply in a response. Raises Unparsable, whose reason says why there is none."""
+        """Return the reply in a response. Raises Unparsable, whose reason says why there is none.
+
+        A reply whose texts are all copied from the reply of one example of the prompt is none (copied_example).
+        """
         text = reply_text(response)
-        if not issubclass(self.reply, BaseModel):
-            return cast(ReplyT, text)
-        try:
-            return cast(ReplyT, self.reply.model_validate_json(strip_code_fence(text)))
-        except ValidationError as error:
-            not_json = error.errors()[0]["type"] == "json_invalid"
-            raise Unparsable("invalid_json" if not_json else "wrong_shape", validation_message(error)) from None
+        reply: BaseModel | str = text
+        if issubclass(self.reply, BaseModel):
+            try:
+                reply = self.reply.model_validate_json(strip_code_fence(text))
+            except ValidationError as error:
+                not_json = error.errors()[0]["type"] == "json_invalid"
+                raise Unparsable("invalid_json" if not_json else "wrong_shape", validation_message(error)) from None
+        said = self._telling_texts(reply)
+        if said and any(said <= shown for shown in self._example_texts):
+            raise Unparsable("copied_example", f"it repeats an example of the prompt: {min(said)[:120]!r}")
+        return cast(ReplyT, reply)
 
     def by_rules(self, slots: Mapping[str, Any]) -> str:
         """Return the baseline's reply as text, in JSON where it is structured. Raises Undecided as the baseline."""
@@ -159,12 +163,40 @@ class Task(Generic[ReplyT]):
     def _example_turns(self) -> list[dict[str, str]]:
         return self.prompt.example_turns(self._example_text)
 
+    @cached_property
+    def _example_texts(self) -> list[frozenset[str]]:
+        return [self._telling_texts(example.reply) for example in self.prompt.examples]
+
+    @cached_property
+    def _asked_for(self) -> str:
+        return _normalized(self.prompt.system)
+
+    def _telling_texts(self, reply: Any) -> frozenset[str]:
+        """Return the texts of a reply that tell it from others: long ones which the prompt does not ask for literally.
+
+        Such are the names of categories, and the sentence with which a model is to refuse.
+        """
+        return frozenset(text for text in _long_texts(reply) if text not in self._asked_for)
+
     def _example_text(self, reply: Any) -> str:
         if issubclass(self.reply, BaseModel):
             return orjson.dumps(self.reply.model_validate(reply).model_dump()).decode()
         if not isinstance(reply, str) or not reply.strip():
             raise ValueError("its reply is no text, as the replies of this task are")
         return reply.strip()
+
+
+def _long_texts(value: Any) -> frozenset[str]:
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, str):
+        return frozenset([text]) if len(text := _normalized(value)) >= _TELLING_LENGTH else frozenset()
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return frozenset().union(*map(_long_texts, parts))
+
+
+def _normalized(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def find_task(name: str) -> Task[Any]:

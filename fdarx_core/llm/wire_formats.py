@@ -23,6 +23,8 @@ BLANK_CHARACTERS = 4096
 
 _MAX_TOKENS = 2**40
 _BLANK_LOOP = re.compile(rf"\s{{{BLANK_CHARACTERS},}}")
+_REFUSED_LIMIT = re.compile(r"(?:max|min)(?:imum)?_?(?:length|items)", re.I)
+"""A limit of lengths in a refusal; OpenAI and Anthropic refuse those of texts in their strict schemas."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _ANTHROPIC_VERSION = "2023-06-01"
 _WEAKER: dict[OutputMode, OutputMode] = {"json_schema": "json_object", "json_object": "text"}
@@ -97,11 +99,13 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class ServerFeatures:
-    """What a server supports: structured output, the name of its token limit, and `stream_options` for token counts."""
+    """What a server supports: structured output, the name of its token limit, `stream_options` for token counts, and
+    limits of lengths in the schema of the reply."""
 
     mode: OutputMode = "text"
     token_limit: str = "max_tokens"
     stream_options: bool = True
+    length_limits: bool = True
 
     def without_refused(self, failure: Failure, *, may_weaken: bool) -> ServerFeatures | None:
         """Return the features without that which a refused request names; None where it names none of them.
@@ -112,6 +116,8 @@ class ServerFeatures:
             return replace(self, token_limit="max_completion_tokens")
         if "stream_options" in failure.detail and self.stream_options:
             return replace(self, stream_options=False)
+        if self.mode != "text" and self.length_limits and _REFUSED_LIMIT.search(failure.detail):
+            return replace(self, length_limits=False)
         if may_weaken and self.mode in _WEAKER and rejects_structured_output(failure):
             return replace(self, mode=_WEAKER[self.mode])
         return None

@@ -268,7 +268,8 @@ def filter_by_rules(state: LabelState) -> None:
     names = [state.label.drug_name, *state.label.aliases]
     whole = label_text(state.label, state.passages)
     for question in state.candidates:
-        texts = [state.passages[index].text for index in question.gold_passages]
+        gold = [state.passages[index] for index in question.gold_passages]
+        texts = [f"{one.table_header}\n{one.text}".lstrip() for one in gold]
         failure = first_failure(question, LabelEvidence(names, texts, whole))
         if failure is None:
             state.questions.append(question)

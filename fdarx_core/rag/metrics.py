@@ -15,17 +15,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.baseline.tokens import words_of
 from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, PairedRows, estimate, paired_differences, with_holm
 from fdarx_core.evaluation.metrics import Measure, ScoreColumns, mean_metric, measure_table
 from fdarx_core.evaluation.ranking import share
-from fdarx_core.llm import Reply, Task, Undecided, Unparsable, source_digest
+from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable, source_digest
 from fdarx_core.rag.search import TaskCall
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Response, TitleRank
 from fdarx_core.verify import verify
@@ -37,7 +38,7 @@ LEAST_WORDS = 3
 class UsefulContextReply(Reply):
     """The verdict on one context, after its reason."""
 
-    reason: str
+    reason: Note
     useful: bool
 
 
@@ -45,14 +46,14 @@ class StatementVerdict(Reply):
     """The verdict on the statement of this number, counted from 1."""
 
     statement: int
-    reason: str
+    reason: Note
     attributed: bool
 
 
 class ReferenceStatementsReply(Reply):
     """One verdict for each statement."""
 
-    verdicts: list[StatementVerdict]
+    verdicts: Annotated[list[StatementVerdict], Field(max_length=200)]
 
 
 def checkable_statements(reference: str) -> list[str]:

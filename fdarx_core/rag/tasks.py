@@ -15,7 +15,7 @@ from fdarx_core.baseline.rag_answering import (
     other_questions,
     relevance,
 )
-from fdarx_core.llm import Reply, Task, source_digest
+from fdarx_core.llm import CutTo, Note, Reply, Task, source_digest
 from fdarx_core.rag.metrics import JUDGE_TASKS
 
 MORE = 3
@@ -27,7 +27,7 @@ LONGEST_STANDALONE = 4_000
 class MoreQuestionsReply(Reply):
     """Other questions that ask for the same."""
 
-    questions: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=MORE, max_length=MORE)]
+    questions: Annotated[list[Annotated[str, Field(min_length=1), CutTo(500)]], Field(min_length=MORE), CutTo(MORE)]
 
 
 class StandaloneReply(Reply):
@@ -39,7 +39,7 @@ class StandaloneReply(Reply):
 class ScoreReply(Reply):
     """A reason, then the score: a model that writes its reason first bases the score on it."""
 
-    reason: str
+    reason: Note
     score: Annotated[int, Field(ge=1, le=10)]
 
 

@@ -63,14 +63,16 @@ def content_id(*parts: str) -> str:
 class QuestionAnswer:
     """One benchmark question with its gold answer and gold passages.
 
-    `type` is factual, multihop or refusal; `answer_kind` refines it (factual, list, numeric, multihop, refusal);
+    `type` is factual, multihop or refusal; `answer_kind` refines it (dose, action, condition, reason, yes_no, list,
+    numeric and factual for one section; multihop; refusal);
     `source` is what it was made from (section, section_pair, twin, or transfer: a question that another label answers);
     `difficulty` is direct, several or table for one section, bridge, comparison or computation for two; `category` is
     one of the nine label topics of FDARxBench §B.4. `gold_passages` are doc_chunk_index values; for each, `gold_codes`
     has the LOINC code of its section, and `gold_has_answer` is whether it contains the answer. `evidence` is what the
     writer quoted from them. `entity` is what a refusal question asks about and the label does not mention, and `twin`
-    is the id of the answerable question that it was written with, or whose words it has. `template` is the wording of
-    the built-in rules, before names are put in. `task`, `task_version`, `endpoint` and `response_key` identify the
+    is the id of the answerable question that it was written with, or whose words it has. Where the label does mention
+    it, and is silent on what is asked of it, that is `attribute` (a near miss). `template` is the wording of a template
+    question, before names are put in. `task`, `task_version`, `endpoint` and `response_key` identify the
     response that it comes from. `judge` is the endpoint that judged it, or several with ", " between; `verdict_keys`
     are the responses of all votes, `relevance` is the verdict of the first judge. `unscored` are the stages of judging
     at which there is no usable verdict on it; `known_without_label` says that a model gave the answer from nothing.
@@ -90,6 +92,7 @@ class QuestionAnswer:
     gold_has_answer: list[bool] = field(default_factory=list)
     template: str = ""
     entity: str = ""
+    attribute: str = ""
     twin: str = ""
     difficulty: str = ""
     evidence: list[str] = field(default_factory=list)

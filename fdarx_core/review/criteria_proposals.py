@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
 from io import StringIO
 from textwrap import fill
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import yaml
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from fdarx_core.filters.judges import criteria_readers, guided_tasks, judges, judges_by
-from fdarx_core.llm import Criteria, PromptError, Reply, Task
+from fdarx_core.llm import Criteria, CutTo, Name, Note, PromptError, Reply, Task
 from fdarx_core.llm.prompts import Criterion, validation_message
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.agreement_metrics import AnnotatedItem, consensus
@@ -38,16 +38,16 @@ class CriterionChange(Reply):
     """One rule to add, to reword or to take out, and why. A change without applies_to leaves that as it is."""
 
     action: Literal["add", "change", "remove"]
-    id: str
-    text: str
-    applies_to: list[str]
-    why: str
+    id: Name
+    text: Annotated[str, Field(max_length=2 * MAX_RULE_CHARS)]
+    applies_to: Annotated[list[Name], Field(max_length=20)]
+    why: Note
 
 
 class ProposalReply(Reply):
     """The changes, none where nothing general is to be learned."""
 
-    changes: list[CriterionChange]
+    changes: Annotated[list[CriterionChange], CutTo(50)]
 
 
 def propose_nothing(slots: Mapping[str, Any]) -> ProposalReply:

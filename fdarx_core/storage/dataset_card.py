@@ -47,6 +47,7 @@ class BenchmarkCounts:
     types: Counter[str] = field(default_factory=Counter)
     kinds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     categories: Counter[str] = field(default_factory=Counter)
+    near_misses: int = 0
     endpoints: set[str] = field(default_factory=set)
     unscored: int = 0
     known: int = 0
@@ -58,6 +59,7 @@ class BenchmarkCounts:
             self.types[question.type] += 1
             self.kinds[question.type, question.source, question.answer_kind] += 1
             self.categories[question.category or "none"] += 1
+            self.near_misses += bool(question.attribute)
             self.endpoints |= {question.endpoint, *question.judge.split(", ")} - {""}
             self.unscored += bool(question.unscored)
             self.known += question.known_without_label
@@ -119,6 +121,7 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
         dev=any(one.split != SPLITS[0] for one in data),
         note=about.get("splits", {}).get("note", ""),
         kinds=[(*kind, f"{count:,}") for kind, count in sorted(tally.kinds.items())],
+        near_misses=tally.near_misses,
         topics=[(name, f"{count:,}") for name, count in sorted(tally.categories.items())],
         stages=[(one["stage"], f"{one['rows_in']:,}", f"{one['rejected']:,}") for one in about.get("stages", [])],
         failed=audit.get("failed", []),

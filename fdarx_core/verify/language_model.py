@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fdarx_core.llm import Model, Reply, Task, Undecided, Unparsable
+from pydantic import Field
+
+from fdarx_core.llm import Model, Note, Reply, Task, Undecided, Unparsable
 from fdarx_core.records import Response
 from fdarx_core.verify.engine import THRESHOLD, Inference, Judgement, TextPair, Unjudged
 from fdarx_core.verify.exact import ENGINE
@@ -18,14 +20,14 @@ class PassageVerdict(Reply):
     """On the passage of this number, counted from 1."""
 
     passage: int
-    reason: str
+    reason: Note
     verdict: Verdict
 
 
 class JudgeClaimReply(Reply):
     """One verdict for each passage."""
 
-    verdicts: list[PassageVerdict]
+    verdicts: Annotated[list[PassageVerdict], Field(max_length=500)]
 
 
 def by_rules(slots: Mapping[str, Any]) -> JudgeClaimReply:

@@ -37,12 +37,13 @@ def factual_slots(text: str = DOSE) -> dict[str, Any]:
         "drug": "Veltrapan",
         "ingredients": "veltrapan",
         "forms": "tablet, oral",
-        "outline": "DOSAGE AND ADMINISTRATION > Recommended Dosage (asked)",
-        "passages": [{"section": "DOSAGE AND ADMINISTRATION > Recommended Dosage", "text": text}],
+        "outline": "DOSAGE AND ADMINISTRATION > Recommended Dosage (here)",
+        "passages": [{"section": "DOSAGE AND ADMINISTRATION > Recommended Dosage", "table": "", "text": text}],
         "about": "",
         "absent": ["gout"],
+        "twin": "absent",
         "k": 2,
-        "difficulty": "direct",
+        "prefer": "",
         "written": [],
     }
 

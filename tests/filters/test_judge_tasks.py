@@ -112,10 +112,11 @@ def test_every_flag_is_explained(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_examples_are_two_questions_that_are_kept_and_one_that_is_dropped(name: str) -> None:
+def test_examples_are_questions_that_are_kept_and_at_last_one_that_is_dropped(name: str) -> None:
     [how] = {how.task.name: how for one in judges() for how in one.by_type.values() if how.task.name == name}.values()
     replies = [how.task.reply.model_validate(example.reply) for example in how.task.prompt.examples]
-    assert [not how.decide(reply).drop for reply in replies] == [True, True, False]
+    assert [not how.decide(reply).drop for reply in replies] == [*[True] * (len(replies) - 1), False]
+    assert len(replies) >= 3
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.filters.judges import judge_tasks, judges
-from fdarx_core.records import JudgeVerdict, QuestionAnswer, from_table, to_table
+from fdarx_core.records import JudgeVerdict, QuestionAnswer, Response, from_table, to_table
 from tests.filters.judged import FACTUAL, LABEL, MULTIHOP, PASSAGES, QUESTIONS, REFUSAL, judge, slots, verdict
 
 DOSE = "the recommended starting dose of VELORIN is 40 mg once daily"
@@ -128,7 +128,7 @@ def test_verdict_says_what_it_rests_on() -> None:
     found = verdict("support", MULTIHOP, orjson.dumps(BOTH).decode())
     assert found.evidence == [DOSE, HALF]
     assert (found.question_id, found.set_id, found.stage) == ("m1", "set-1", "support")
-    assert (found.task, found.task_version, found.endpoint) == ("judge_support_multihop", 2, "small")
+    assert (found.task, found.task_version, found.endpoint) == ("judge_support_multihop", 3, "small")
     assert found.response_key == "key-1"
     related = verdict("relevance", FACTUAL, orjson.dumps(RELEVANT | {"relevance": "somewhat"}).decode())
     assert (related.category, related.relevance) == ("Dosage & Administration", "somewhat")
@@ -179,8 +179,53 @@ def test_the_absence_of_an_answer_is_judged_by_the_whole_label() -> None:
 def test_the_quality_of_a_refusal_question_is_judged_by_what_the_drug_is_for() -> None:
     use = replace(PASSAGES[0], core_code="34067-9", section_path="INDICATIONS", text="VELORIN is used for angina.")
     shown = judge("quality").slots(REFUSAL, LABEL, [*PASSAGES, use])
-    assert shown["passages"] == [{"section": "INDICATIONS", "text": "VELORIN is used for angina."}]
+    assert shown["passages"] == [{"section": "INDICATIONS", "table": "", "text": "VELORIN is used for angina."}]
     assert (shown["routes"], shown["dosage_forms"]) == (["oral"], ["tablet"])
+
+
+def test_the_relevance_of_a_refusal_question_is_judged_with_the_forms_and_uses_of_the_drug() -> None:
+    """A strong writer called questions on the stomach relevant for eye drops, because only the name was shown."""
+    use = replace(PASSAGES[0], core_code="34067-9", section_path="INDICATIONS", text="VELORIN is used for angina.")
+    for question, shown_too in ((REFUSAL, True), (FACTUAL, False)):
+        prompt = (
+            judge("relevance")
+            .by_type[question.type]
+            .task.request(judge("relevance").slots(question, LABEL, [*PASSAGES, use]), endpoint="m")
+        )
+        asked = prompt.messages[-1]["content"]
+        assert ("Forms: tablet; oral" in asked, "VELORIN is used for angina." in asked) == (shown_too, shown_too)
+
+
+def test_a_near_miss_is_judged_by_what_is_asked_of_the_thing() -> None:
+    near = replace(REFUSAL, entity="angina", attribute="age of onset", question="At which age does angina begin?")
+    for stage in ("support", "quality"):
+        task = judge(stage).by_type["refusal"].task
+        texts = {
+            one.attribute: task.request(slots(stage, one), endpoint="m").messages[-1]["content"]
+            for one in (near, REFUSAL)
+        }
+        assert "the label names it" in texts["age of onset"] and "age of onset" in texts["age of onset"]
+        assert "the label names it" not in texts[""]
+
+
+def test_the_head_of_a_table_is_shown_to_every_judge_of_passages_and_may_be_quoted() -> None:
+    head = "Table 2: Reactions in Study 7\nSkin"
+    rows = [replace(one, table_header=head, core_code="34067-9") for one in PASSAGES]
+    for stage in ("support", "quality"):
+        for question in QUESTIONS.values():
+            how = judge(stage).by_type[question.type]
+            request = how.task.request(how.slots(question, LABEL, rows), endpoint="m")
+            assert "Table 2: Reactions in Study 7 > Skin" in str(
+                [one["content"] for one in request.messages if one["role"] != "assistant"]
+            )
+    one = judge("support")
+    shown = one.slots(MULTIHOP, LABEL, rows)
+    reply = {
+        "evidence_a": "Reactions in Study 7", "evidence_b": PASSAGES[1].text, "fault": "", "supported_by_a": True,
+        "supported_by_b": True, "both_needed": True,
+    }  # fmt: skip
+    response = Response("key-1", "judge_support_multihop", 3, "small", orjson.dumps(reply).decode())
+    assert one.read(MULTIHOP, shown, response).outcome == "kept"
 
 
 def test_the_baseline_judges_nothing() -> None:

@@ -128,6 +128,8 @@ def test_a_question_that_is_answered_alike_stays() -> None:
         ("label", "contradicts", "contradicted"),
         ("label", "other", "answer_elsewhere"),
         ("label", "lacks", ""),
+        ("closed_book", "same", ""),
+        ("closed_book", "adds", ""),
         ("closed_book", "lacks", ""),
         ("closed_book", "contradicts", ""),
         ("first", "same", "one_hop_enough"),
@@ -142,6 +144,33 @@ def test_each_difference_has_its_reason(setting: Setting, relation: str, reason:
     found = outcome(MULTIHOP, HOPS, compared(**{**SAME, **ALONE, setting: relation}))
     assert (found.outcome, found.reason) == ("dropped" if reason else "kept", reason)
     assert found.detail == (f"{setting}: of {setting}" if reason else "")
+
+
+@pytest.mark.parametrize(
+    ("relation", "known"), [("same", True), ("adds", True), ("lacks", False), ("contradicts", False), ("other", False)]
+)
+def test_the_gold_answer_from_nothing_is_a_tag_and_no_reason_to_drop(relation: str, known: bool) -> None:
+    found = outcome(MULTIHOP, HOPS, compared(**{**SAME, **ALONE, "closed_book": relation}))
+    assert (found.outcome, found.known) == ("kept", known)
+    assert not outcome(FACTUAL, GOOD, compared(**SAME)).known
+
+
+def test_from_nothing_a_reader_answers_from_memory_and_else_from_all_that_is_shown() -> None:
+    asked: dict[Setting, str] = {}
+    settings: tuple[Setting, ...] = ("label", "closed_book")
+    for setting in settings:
+        slots = answer_slots(FACTUAL, setting, LABEL, PASSAGES)
+        asked[setting] = str(ROUND_TRIP_ANSWER.request(slots, endpoint="m").messages)
+    assert "from memory" in asked["closed_book"] and "copy, word for word" not in asked["closed_book"]
+    assert "from memory" not in asked["label"] and "from every passage that answers it" in asked["label"]
+
+
+def test_the_head_of_a_table_is_shown_and_may_be_quoted() -> None:
+    row = replace(PASSAGES[0], text="Rash | 4%", table_header="Table 2: Reactions in Study 7\nSkin")
+    slots = answer_slots(FACTUAL, "passages", LABEL, [row])
+    assert slots["passages"][0]["table"] == "Table 2: Reactions in Study 7 > Skin"
+    reply = {"quotes": ["Reactions in Study 7", "Rash | 4%"], "passages": [0], "answerable": True, "answer": "4%"}
+    assert isinstance(read_reply(slots, responded(ROUND_TRIP_ANSWER, reply)), RoundTripReply)
 
 
 def test_a_question_that_nobody_can_answer_is_dropped() -> None:
@@ -165,12 +194,6 @@ def test_an_unusable_reply_does_not_clear_a_question_that_another_reply_drops() 
     broken: dict[Setting, RoundTripReply | Unparsable] = {**GOOD, "label": Unparsable("wrong_shape", "items")}
     found = outcome(FACTUAL, broken, compared(passages="contradicts"))
     assert (found.outcome, found.reason) == ("dropped", "contradicted")
-
-
-@pytest.mark.parametrize(("relation", "known"), [("same", True), ("adds", True), ("lacks", False), ("other", False)])
-def test_a_question_that_is_answered_from_nothing_is_marked(relation: str, known: bool) -> None:
-    found = outcome(FACTUAL, {**GOOD, "closed_book": said("40 mg")}, compared(**SAME, closed_book=relation))
-    assert (found.outcome, found.known) == ("kept", known)
 
 
 def test_a_comparison_that_cannot_be_read_or_misses_an_answer_leaves_the_question_unscored() -> None:

@@ -75,7 +75,6 @@ def test_good_questions_pass() -> None:
         (replace(FACTUAL, question="What is the dose of Velorinax?"), EVIDENCE, "drug_not_named"),
         (replace(FACTUAL, question="Velorin?"), EVIDENCE, "question_length"),
         (replace(FACTUAL, question=f"Is Velorin {'very ' * 40}good?"), EVIDENCE, "question_length"),
-        (replace(FACTUAL, answer="40"), EVIDENCE, "answer_length"),
         (replace(FACTUAL, answer="40 mg " * 101), EVIDENCE, "answer_length"),
         (
             replace(MULTIHOP, question="What is the dose of Velorin, and how is it stored?"),
@@ -147,7 +146,27 @@ def test_bounds_themselves_are_allowed() -> None:
         assert len(row.question) == length
         assert reason(row, EVIDENCE) == ""
     for length in ANSWER_LENGTH:
-        assert reason(replace(FACTUAL, answer=("40 mg" + " daily" * 100)[:length]), EVIDENCE) == ""
+        digit = replace(EVIDENCE, contexts=["The dose is 4 daily."])
+        assert reason(replace(FACTUAL, answer=("4" + " daily" * 100)[:length]), digit) == ""
+
+
+@pytest.mark.parametrize("answer", ["Yes", "No.", "Yes, up to 80 mg.", "8", "40 mg", "8%"])
+def test_short_answers_are_allowed(answer: str) -> None:
+    evidence = replace(EVIDENCE, contexts=[*EVIDENCE.contexts, "Nausea occurred in 8% of 8 patients."])
+    assert reason(replace(FACTUAL, answer=answer), evidence) == ""
+
+
+def test_an_answer_of_foreign_words_after_yes_or_no_is_not_allowed() -> None:
+    assert reason(replace(FACTUAL, answer="No, twelve weeks of rest"), EVIDENCE) == "low_overlap"
+
+
+def test_a_near_miss_may_be_in_the_label_and_another_refusal_question_may_not() -> None:
+    """Whether the label says what is asked of the thing is for the judge to say, who has the whole label."""
+    held = replace(REFUSED, label_text="Not studied in Crohn's disease.")
+    assert reason(REFUSAL, held) == "entity_present"
+    assert reason(replace(REFUSAL, attribute="dose"), held) == ""
+    elsewhere = replace(REFUSAL, attribute="dose", question="Is Velorin used in colitis?")
+    assert reason(elsewhere, held) == "entity_not_named"
 
 
 texts = st.text(max_size=700) | st.sampled_from([DOSE, STORAGE, FACTUAL.question, NO_ANSWER, "null", "{}", "?"])

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import random
-import re
-from collections import Counter
-from collections.abc import Sequence
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fdarx_core.generation.contexts import Context, GenerationConfig, choose_passage_pairs, make_contexts
-from fdarx_core.generation.library import load_library, role_of, section_pairs
+from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
 from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topic_questions import topic_question
-from fdarx_core.records import Passage
 from tests.generation.made_labels import (
-    CONTRAINDICATIONS,
     DOSAGE,
     INTERACTIONS,
     KINETICS,
@@ -70,20 +60,28 @@ def test_a_pair_of_topics_is_written_with_its_evidence_and_its_twin() -> None:
         "evidence": ["Velorin raised the AUC of digoxin by 22%.", "Monitor digoxin concentrations in all patients."],
         "type": "factual",
         "difficulty": "several",
-        "twin": {"question": topic_question(Topic("partner", "lithium"), "Velorin", 0), "changed": "lithium"},
+        "twin": {
+            "kind": "absent",
+            "entity": "lithium",
+            "attribute": "",
+            "question": topic_question(Topic("partner", "lithium"), "Velorin", 0),
+        },
     }
     assert context.template == context.twin_template == topic_question(Topic("partner", "{term}"), "{drug}", 0)
     assert context.slots["absent"] == ["lithium"]
-    assert context.slots["passages"] == [{"section": f"{TITLES[INTERACTIONS]} > Digoxin", "text": DIGOXIN}]
+    assert context.slots["passages"] == [{"section": f"{TITLES[INTERACTIONS]} > Digoxin", "table": "", "text": DIGOXIN}]
 
 
 def test_a_twin_may_be_of_another_kind_and_has_its_own_wording() -> None:
     context, item = item_of(TopicPair(PARTNER.answered, Topic("quantity", "melting point"), 1))
     assert item["twin"] == {
+        "kind": "absent",
+        "entity": "melting point",
+        "attribute": "",
         "question": topic_question(Topic("quantity", "melting point"), "Velorin", 1),
-        "changed": "melting point",
     }
     assert context.template != context.twin_template
+    assert context.slots["absent"] == []  # a model is not to put a constant in the place of a drug
 
 
 def test_a_topic_without_a_twin_is_asked_alone() -> None:
@@ -116,11 +114,13 @@ def test_what_the_label_does_not_answer_or_is_not_silent_on_makes_no_context() -
     assert contexts(TopicPair(Topic("partner", "digoxin"), Topic("risk", "pancreatitis"), 0)) == []
 
 
-def test_the_outline_marks_the_sections_that_are_asked_about() -> None:
-    [context] = contexts(PARTNER)
-    lines = context.slots["outline"].split("\n")
-    assert lines == [
-        f"{one.section_path} (asked)" if one.doc_chunk_index == 0 else one.section_path for one in PASSAGES
+def test_the_outline_marks_the_sections_that_are_asked_about_and_the_own_one() -> None:
+    one, other = contexts(PARTNER, TopicPair(Topic("risk", "pancreatitis"), None, 0))
+    marks = [line.partition(" (")[2] for line in one.slots["outline"].split("\n")]
+    assert marks == ["here)", "asked)", "", "", "", ""]
+    assert [line.partition(" (")[2] for line in other.slots["outline"].split("\n")][:2] == ["asked)", "here)"]
+    assert one.slots["outline"].replace(" (here)", "").replace(" (asked)", "").split("\n") == [
+        piece.section_path for piece in PASSAGES
     ]
 
 
@@ -133,98 +133,25 @@ def test_the_rules_write_on_topics_alone_and_a_model_on_passages_too() -> None:
     assert len({one.id for one in by_model}) == len(by_model)
 
 
-def test_passages_for_a_model_are_of_all_sections_within_their_bound() -> None:
-    texts = [
-        "Velorin is given with care and is stopped in any patient whose liver tests rise above three times normal."
-    ]
-    many = made_passages(*((code, f"{text} {at}") for code in TITLES for at in range(4) for text in texts))
-    for count in (0, 3, 8, 40):
-        made = make_contexts(
-            made_label(many), many, GenerationConfig(passages=count, section_pairs=0), [], by_model=True
-        )
-        asked = Counter(many[one.passages[0]].core_code for one in made)
-        assert sum(asked.values()) == min(count, len([one for one in many if one.core_code in asked]) or count)
-        assert all(one.slots["k"] == GenerationConfig().pairs_per_passage for one in made)
-        if count >= 40:
-            assert len(asked) >= 9
-    assert max(asked.values()) - min(asked.values()) <= 1
-
-
-def test_short_passages_are_not_for_a_model() -> None:
-    short = made_passages((WARNINGS, "Liver failure was seen."))
-    assert make_contexts(made_label(short), short, GenerationConfig(), [], by_model=True) == []
-
-
-def test_a_model_writes_twins_on_topics_alone() -> None:
+def test_a_model_gets_the_terms_on_which_the_label_is_silent_where_the_section_speaks_of_such_things() -> None:
     made = contexts(PARTNER, by_model=True, passages=20)
     assert [one.slots["absent"] for one in made if one.slots["about"]] == [["lithium"]]
-    assert all(one.slots["absent"] == [] for one in made if not one.slots["about"])
+    absent = {one.slots["passages"][0]["section"]: one.slots["absent"] for one in made if not one.slots["about"]}
+    assert absent.pop(f"{TITLES[INTERACTIONS]} > Digoxin") == ["lithium"]
+    assert absent and not any(absent.values())
 
 
-def test_a_passage_with_a_table_is_to_be_asked_about_its_cells() -> None:
-    table = made_passages((REACTIONS, "Nausea | 12%\n" * 12))
-    [context] = make_contexts(made_label(table), table, GenerationConfig(section_pairs=0), [], by_model=True)
-    assert context.slots["difficulty"] == "table"
+def test_a_substance_of_the_label_is_not_offered_as_absent() -> None:
+    """Labels of other drugs name it as a partner, and this label may call it by another name."""
+    own = made_label(PASSAGES, substances=["velorinib mesylate", "lithium carbonate"])
+    made = make_contexts(own, PASSAGES, GenerationConfig(), [PARTNER], by_model=True)
+    assert not any("lithium" in one.slots["absent"] for one in made)
 
 
-SECTIONS = {
-    DOSAGE: [
-        "The recommended starting dose of Quorvelin is 50 mg once daily. The maximum daily dose is 200 mg.",
-        "Reduce the dose to 25 mg daily in patients with severe renal impairment. Take Quorvelin with food.",
-    ],
-    SUPPLY: ["Quorvelin tablets are available as 50 mg and 100 mg tablets, white and round, marked Q on one side."],
-    KINETICS: [
-        "The AUC of quorvelin was increased by 80% in patients with severe renal impairment.",
-        "Food increases the absorption of quorvelin, with a 40% higher Cmax after a high-fat meal.",
-        "The elimination half-life of quorvelin is approximately 22 hours.",
-    ],
-    CONTRAINDICATIONS: ["Quorvelin is contraindicated in patients with hepatic impairment."],
-    WARNINGS: ["Quorvelin can cause fatal hepatotoxicity in patients with hepatic impairment."],
-}
-
-
-def paired_passages() -> list[Passage]:
-    return made_passages(*((code, text) for code, listed in SECTIONS.items() for text in listed))
-
-
-def indices(pairs: Sequence[tuple[object, Passage, Passage]]) -> list[tuple[int, int]]:
-    return [(a.doc_chunk_index, b.doc_chunk_index) for _, a, b in pairs]
-
-
-def test_the_table_gives_reasons_for_each_pair_and_covers_both_label_formats() -> None:
-    sections, pairs = load_library("section_pairs")["sections"], load_library("section_pairs")["pairs"]
-    assert len(pairs) >= 20
-    assert all(pair["why"] and pair["links"] and pair["a"] != pair["b"] for pair in pairs)
-    codes = {code for listed in sections.values() for code in listed}
-    assert all(re.fullmatch(r"\d{4,5}-\d", code) for code in codes)
-    paired = {role for pair in section_pairs() for role in (pair.a, pair.b)}
-    needed = {"34068-7", "43685-7", "34071-1", "43682-4", "34090-1"}
-    assert needed <= {code for role in paired for code in sections[role]}
-
-
-def test_each_pair_joins_two_sections_of_the_table_and_comes_once() -> None:
-    chosen = choose_passage_pairs(paired_passages(), seed=0, count=50)
-    assert chosen
-    assert all((role_of(a.core_code), role_of(b.core_code)) == (pair.a, pair.b) for pair, a, b in chosen)
-    assert len(set(indices(chosen))) == len(chosen)
-
-
-def test_pairs_of_sections_take_turns() -> None:
-    chosen = choose_passage_pairs(paired_passages(), seed=0, count=50)
-    kinds = [(pair.a, pair.b) for pair, _, _ in chosen]
-    different = len(set(kinds))
-    assert len(set(kinds[:different])) == different > 2
-
-
-@given(st.integers(0, 10**6), st.integers(0, 20), st.randoms(use_true_random=False))
-def test_the_choice_is_bounded_and_depends_on_seed_and_label_alone(seed: int, count: int, rng: random.Random) -> None:
-    shuffled = paired_passages()
-    rng.shuffle(shuffled)
-    chosen = choose_passage_pairs(paired_passages(), seed, count)
-    assert len(chosen) <= count
-    assert indices(chosen) == indices(choose_passage_pairs(shuffled, seed, count))
-
-
-@pytest.mark.parametrize("passages", [[], paired_passages()[-1:], paired_passages()[:2]])
-def test_a_label_without_two_matching_sections_gives_no_pair(passages: list[Passage]) -> None:
-    assert choose_passage_pairs(passages, seed=0, count=12) == []
+def test_hops_within_one_section_are_not_for_a_model() -> None:
+    rows = "Nausea | VELORIN (N = 200) %: 12\nHeadache | VELORIN (N = 200) %: 4"
+    pieces: list[Piece] = [(REACTIONS, rows), (SUPPLY, "Velorin tablets are supplied as 200 mg tablets, white.")]
+    passages = made_passages(*pieces)
+    made = make_contexts(made_label(passages), passages, GenerationConfig(), [], by_model=True)
+    hops = [one for one in made if one.task == GENERATE_MULTIHOP.name]
+    assert all(len({passages[at].core_code for at in one.passages}) == 2 for one in hops)

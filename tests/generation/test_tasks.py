@@ -20,28 +20,34 @@ SHARED: dict[str, Any] = {
     "drug": "Veltrapan",
     "ingredients": "veltrapan mesylate",
     "forms": "tablet, oral",
-    "outline": "DOSAGE AND ADMINISTRATION (asked)\nHOW SUPPLIED",
-    "about": "",
+    "outline": "DOSAGE AND ADMINISTRATION (here)\nHOW SUPPLIED (asked)",
+    "about": "the dosage in renal impairment",
     "absent": ["hereditary angioedema", "gout"],
+    "twin": "near_miss",
 }
 WRITTEN = {
     "question": "What is the maximum dosage of Veltrapan?",
     "answer": "100 mg once daily.",
-    "twin": {"question": "What is the dosage of Veltrapan for gout?", "changed": "gout"},
+    "twin": {
+        "kind": "absent",
+        "entity": "gout",
+        "attribute": "",
+        "question": "What is the dosage of Veltrapan for gout?",
+    },
 }
 SLOTS: dict[str, dict[str, Any]] = {
     "generate_factual": {
         **SHARED,
-        "passages": [{"section": "DOSAGE AND ADMINISTRATION", "text": DOSE}],
+        "passages": [{"section": "DOSAGE AND ADMINISTRATION", "table": "Table 1: Dosage > Adults", "text": DOSE}],
         "k": 3,
-        "difficulty": "several",
+        "prefer": "a dose of one population",
         "written": [],
     },
     "generate_multihop": {
         **SHARED,
         "passages": [
-            {"section": "DOSAGE AND ADMINISTRATION", "text": DOSE},
-            {"section": "HOW SUPPLIED", "text": SUPPLY},
+            {"section": "DOSAGE AND ADMINISTRATION", "table": "Table 1: Dosage > Adults", "text": DOSE},
+            {"section": "HOW SUPPLIED", "table": "Table 9: Strengths", "text": SUPPLY},
         ],
         "reason": "A dose is made of strengths.",
         "link": "how many units give a dose",
@@ -94,9 +100,20 @@ def test_a_section_without_a_title_is_called_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_where_nothing_is_absent_no_twin_is_asked_for(name: str) -> None:
+def test_where_nothing_is_absent_the_writer_is_told_so(name: str) -> None:
     shown = TASKS[name].request(SLOTS[name] | {"absent": []}, endpoint="small").messages[-1]["content"]
-    assert "twin is null" in shown
+    assert "Absent from this label: (nothing suggested)\nPrefer as twin: near_miss" in shown
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_prompt_explains_every_line_that_it_shows(name: str) -> None:
+    """A writer said that "Ask about", "(asked)" and the table of a passage were not explained."""
+    system, *_, user = (one["content"] for one in TASKS[name].request(SLOTS[name], endpoint="small").messages)
+    marks = ["(here)", "(asked)", "Ask about", "Prefer", "near_miss", "table", "outline"]
+    marks.append("Why these sections belong together" if name == "generate_multihop" else "number of questions")
+    said = " ".join(system.lower().split())
+    assert all(mark.lower() in said for mark in marks)
+    assert ("Prefer" in user) and 'table="Table 1: Dosage > Adults"' in user
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -142,18 +159,21 @@ EXAMPLES = [(name, example) for name in ALL for example in TASKS[name].prompt.ex
 def test_examples_keep_the_rules_they_teach(name: str, example: Any) -> None:
     """Name the drug, keep the bounds, quote the passages, take every number from them. Source: FDARxBench §B.4."""
     shown = [passage["text"] for passage in example.slots["passages"]]
+    seen = " ".join([*shown, *(passage["table"] for passage in example.slots["passages"])])
     for item in items_of(example):
         assert example.slots["drug"] in item["question"] and item["question"].endswith("?")
-        assert 10 <= len(item["question"]) <= 200 and 5 <= len(item["answer"]) <= 600
+        assert 10 <= len(item["question"]) <= 200 and 1 <= len(item["answer"]) <= 600
         quotes = {0: item["evidence"]} if name == "generate_factual" else {0: item["evidence_a"], 1: item["evidence_b"]}
         assert all(quoted and is_quoted(one, shown[at]) for at, quoted in quotes.items() for one in quoted)
         if name == "generate_factual":
             assert item["difficulty"] in DIFFICULTIES
-            assert set(re.findall(r"\d+", item["answer"])) <= set(re.findall(r"\d+", " ".join(shown)))
+            assert set(re.findall(r"\d+", item["answer"])) <= set(re.findall(r"\d+", seen))
         if item["twin"] is not None:
             twin = item["twin"]
-            assert twin["changed"] in twin["question"] and twin["changed"] in example.slots["absent"]
-            assert twin["changed"] not in " ".join(shown) and twin["question"].endswith("?")
+            near_miss = twin["kind"] == "near_miss"
+            assert twin["entity"] in twin["question"] and twin["question"].endswith("?")
+            assert near_miss == bool(twin["attribute"]) == (twin["entity"] in " ".join(shown).lower())
+            assert near_miss or twin["entity"] in example.slots["absent"]
 
 
 def test_examples_teach_questions_with_a_twin_without_one_and_none() -> None:

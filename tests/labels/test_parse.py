@@ -88,8 +88,11 @@ def test_names_of_one_product() -> None:
         '<subjectOf><approval><id extension="NDA000001"/><code displayName="NDA"/></approval></subjectOf>'
         '<subjectOf><approval><id extension="NDA000001"/><code displayName="NDA"/></approval></subjectOf>'
     )
+    package = (
+        '<asContent><containerPackagedProduct><formCode displayName="BOTTLE"/></containerPackagedProduct></asContent>'
+    )
     one = product("Inventa", "inventol", "11111-222", salt + filler)
-    label, _ = read(document(subject=subject(one, rest=route + approval)))
+    label, _ = read(document(subject=subject(one, rest=package + route + approval)))
     assert label.aliases == ["Inventa", "inventol", "inventol hydrochloride"]
     assert label.substances == ["inventol hydrochloride", "inventol"]
     assert label.uniis == ["UNIIA", "UNIIB"]

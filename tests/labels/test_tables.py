@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.labels.spl import cells, lines_of, passages_of, table
+from tests.labels.spl import cells, document, lines_of, passages_of, read, section, table
 
 NAMES = ["Reaction", "Inventa", "Placebo"]
 ROWS = [cells("Nausea", "5 %", "2 %"), cells("Rash", "1 %", "0 %")]
@@ -105,6 +105,28 @@ def test_a_title_row_over_the_header() -> None:
     rows = ['<td colspan="3">Table 1. Reactions</td>', cells(*BOLD), *ROWS]
     assert lines_of(table(rows)) == ["Table 1. Reactions", *WRITTEN]
     assert lines_of(table(rows[1:], head=rows[:1])) == ["Table 1. Reactions", *WRITTEN]
+
+
+def test_the_header_of_a_table_for_layout_does_not_grow_with_its_rows() -> None:
+    long = "Tell your doctor about all the medicines that you take. " * 8
+    rows = [f'<td colspan="2">{"What is Inventa? " if at % 2 else long} {at}</td>' for at in range(60)]
+    text = table([*rows, cells("Morning", "1 tablet " * 200)], caption="Medication Guide")
+    heads = [passage.table_header for passage in read(document(section(text)))[1]]
+    assert len(heads) > 5
+    assert heads[-1].split("\n")[0] == "Medication Guide" and heads[-1].split("\n")[-1] == "What is Inventa? 59"
+    assert max(head.count("\n") for head in heads) == 2 and max(map(len, heads)) < 100
+
+
+def test_the_heading_of_the_first_group_does_not_stand_over_the_next_group() -> None:
+    """Tables of interactions have no headers, and begin with a drug: "Warfarin" stood over the rows of digoxin."""
+    effect = cells("Clinical Impact:", "It rises. " * 150)
+    rows = ['<td colspan="2">Warfarin</td>', effect, '<td colspan="2">Digoxin</td>', effect]
+    for first, caption in (("", "Table 7"), ("", ""), ('<td colspan="2">Table 7</td>', "")):
+        text = table([first, *rows] if first else rows, caption=caption)
+        passages = read(document(section(text)))[1]
+        after = next(at for at, one in enumerate(passages) if "Digoxin" in one.text)
+        assert not any("Warfarin" in one.table_header for one in passages[after:])
+        assert any("Warfarin" in one.table_header + one.text for one in passages[:after])
 
 
 def test_caption_first_and_foot_last() -> None:

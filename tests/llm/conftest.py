@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,11 +66,17 @@ def words(task: Task[Any], endpoint: HttpEndpoint, *given: str) -> list[Request]
 
 def ask_all(task: Task[Any], config: ModelConfig, *given: str) -> list[Response]:
     """Return the responses to one request a word, sent at once, in order."""
+    return answer_all(words(task, HttpEndpoint(config), *given), config)
+
+
+def answer_all(requests: Sequence[Request], config: ModelConfig) -> list[Response]:
+    """Return the responses to requests that are sent at once, in order."""
 
     async def run() -> list[Response]:
         endpoint = HttpEndpoint(config)
+        sampled = [replace(request, sampling=dict(endpoint.sampling)) for request in requests]
         try:
-            return await asyncio.gather(*(endpoint.ask(request) for request in words(task, endpoint, *given)))
+            return await asyncio.gather(*map(endpoint.ask, sampled))
         finally:
             await endpoint.close()
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.llm import TRANSIENT, EndpointStopped, Task
-from tests.llm.conftest import ask_all, model
+from fdarx_core.llm import TRANSIENT, EndpointStopped, Task, find_task
+from tests.llm.conftest import answer_all, ask_all, model
 from tests.llm.loopback_server import Call, Fault, LoopbackServer
 
 pytestmark = pytest.mark.usefixtures("quick_retries")
@@ -237,6 +237,38 @@ def test_the_schema_is_sent(task: Task[Any], server: LoopbackServer) -> None:
     assert sent == {"model": "tiny", "max_tokens": 99, "temperature": 0, "seed": 7}
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "Invalid schema for response_format 'x': In context=('properties', 'question'), 'maxLength' is not permitted.",
+        "output_config.format.schema: For 'string' type, properties maxLength, minLength are not supported",
+    ],
+)
+def test_a_server_that_takes_no_lengths_gets_the_schema_without_them(refusal: str, server: LoopbackServer) -> None:
+    """The schema itself stays: only where it is refused too, a weaker mode follows."""
+    limited = find_task("standalone_question")
+    server.answer = lambda body: '{"question": "What is the dose of Velorin?"}'
+    server.faults = lambda call: (
+        Fault(status=400, error={"message": refusal}) if "maxLength" in str(call.body["response_format"]) else None
+    )
+    slots = {"history": [], "question": "and the dose?", "names": []}
+    requests = [limited.request(slots | {"question": text}, endpoint="m") for text in ("and the dose?", "and food?")]
+    responses = answer_all(requests, model(server, max_in_flight=1))
+    assert [one.attempts for one in responses] == [2, 1]
+    assert all(limited.parse(one).question for one in responses)
+    schemas = [call.body["response_format"]["json_schema"]["schema"] for call in server.calls]
+    assert ["maxLength" in str(schema) for schema in schemas] == [True, False, False]
+    assert {call.body["response_format"]["type"] for call in server.calls} == {"json_schema"}
+
+
+def test_a_long_reason_is_not_repaired(server: LoopbackServer) -> None:
+    limited = find_task("judge_useful_context")
+    server.answer = lambda body: '{"reason": "' + "so it is " * 500 + '", "useful": true}'
+    request = limited.request({"question": "a", "reference": "b", "context": "c"}, endpoint="m")
+    [response] = answer_all([request], model(server, structured="text"))
+    assert response.attempts == 1 and limited.parse(response).useful
+
+
 def test_the_newer_name_of_max_tokens(task: Task[Any], server: LoopbackServer) -> None:
     refusal = Fault(status=400, error={"message": "Unsupported parameter: use 'max_completion_tokens' instead."})
     server.faults = lambda call: refusal if "max_tokens" in call.body else None
@@ -256,7 +288,7 @@ def test_one_repair(first: str, task: Task[Any], server: LoopbackServer) -> None
     assert (response.text, response.reason, response.attempts) == (FINE, "", 2)
     said, asked = server.calls[1].body["messages"][-2:]
     assert said["content"] == (first or "(nothing)")
-    assert '"required":["text"]' in asked["content"]
+    assert asked["content"].endswith('{"text": "..."}') and "required" not in asked["content"]
     once = len(str(server.calls[0].body["messages"])) // 4
     assert response.prompt_tokens > 1.5 * once
 

@@ -129,11 +129,14 @@ def _beginning(sentence: str) -> str:
     return " ".join(re.findall(r"[A-Za-z][A-Za-z-]+", sentence)[:5])
 
 
-def _twin(slots: Mapping[str, Any]) -> Twin | None:
+def _twin(slots: Mapping[str, Any]) -> Twin:
     if not slots["absent"]:
-        return None
-    changed = slots["absent"][0]
-    return Twin(question=f"What does the label of {slots['drug']} say of {changed}?", changed=changed)
+        entity, attribute = _beginning(slots["passages"][0]["text"]) or slots["drug"], "frequency by moonlight"
+        question = f"What does the label of {slots['drug']} say of the {attribute} of {entity}?"
+        return Twin(kind="near_miss", entity=entity, attribute=attribute, question=question)
+    entity = slots["absent"][0]
+    question = f"What does the label of {slots['drug']} say of {entity}?"
+    return Twin(kind="absent", entity=entity, attribute="", question=question)
 
 
 class Script:

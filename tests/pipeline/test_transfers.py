@@ -24,7 +24,7 @@ from jobs.ray_session import ray_session
 from tests.conftest import EXAMPLES
 from tests.llm.loopback_server import LoopbackServer
 
-AMOUNTS = GenerationConfig(passages=3, pairs_per_passage=2, section_pairs=2, twins=2, transfers=4)
+AMOUNTS = GenerationConfig(passages=6, pairs_per_passage=2, section_pairs=2, twins=2, transfers=4)
 KINDS = ("labels", "passages", "candidates", "questions", "verdicts", "rejects", "stages")
 
 
@@ -71,11 +71,11 @@ def test_every_transferred_question_is_kept_or_rejected_with_a_reason(built: Loo
     assert by_name["twins"].rows_out == len(kept)
 
 
-def test_free_questions_have_no_other_refusals(built: LoopbackBuild) -> None:
+def test_refusals_have_the_question_that_they_were_written_with(built: LoopbackBuild) -> None:
     candidates = built.rows("candidates", QuestionAnswer)
     answerable = {one.id: one for one in candidates if one.type != "refusal"}
     twins = [one for one in candidates if one.source == "twin"]
-    assert twins and all(one.template for one in twins)  # the wordings of topics
+    assert twins and all(one.twin in answerable for one in twins)
     transferred = [one for one in candidates if one.source == "transfer"]
     assert not any(answerable[one.twin].template for one in transferred)
 

@@ -297,6 +297,23 @@ def test_a_type_without_questions_has_no_file_and_no_configuration(tmp_path: Pat
     assert [config["config_name"] for config in header["configs"]] == ["factual", "multihop", "labels", "passages"]
 
 
+def card_of(folder: Path, data: list[Rows]) -> str:
+    run = build(folder, data)
+    write_benchmark(run, about=ABOUT)
+    return run.file("benchmark/README.md").read_text()
+
+
+def test_the_card_counts_near_misses_and_what_is_known_without_the_label(tmp_path: Path) -> None:
+    plain = card_of(tmp_path / "plain", rows(2))
+    assert "near misses" not in plain and "known_without_label`)" not in plain
+    tagged = rows(2)
+    for _, _, asked in tagged:
+        asked[0].attribute, asked[1].known_without_label = "rate", True
+    card = card_of(tmp_path / "tagged", tagged)
+    assert "2 refusal questions are near misses" in card
+    assert "were answered rightly in the round trip without any passage" in card
+
+
 def test_the_card_says_how_it_was_made_and_holds_no_time_or_path(tmp_path: Path) -> None:
     run = build(tmp_path, rows(1))
     write_benchmark(run, about=ABOUT)

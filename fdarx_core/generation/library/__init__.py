@@ -14,10 +14,14 @@ def load_library(name: str) -> Any:
 
 
 class SectionPair(NamedTuple):
-    """Two roles of sections that bear on one decision, why, and what a question over both asks."""
+    """Two roles of sections that bear on one decision, why, and what a question over both asks.
+
+    `by` is what a passage of each must have in common: "term", "rate" or "amount".
+    """
 
     a: str
     b: str
+    by: str
     why: str
     links: str
 
@@ -26,6 +30,19 @@ class SectionPair(NamedTuple):
 def section_pairs() -> list[SectionPair]:
     """Return the pairs of section roles of `section_pairs.yaml` whose passages interact clinically."""
     return [SectionPair(**row) for row in load_library("section_pairs")["pairs"]]
+
+
+class SectionQuota(NamedTuple):
+    """The weight of a role of sections among the passages of a label, and the kinds of questions preferred there."""
+
+    weight: int
+    kinds: list[str]
+
+
+@cache
+def section_quotas() -> dict[str, SectionQuota]:
+    """Return the quotas by role, in the order in which they come first."""
+    return {role: SectionQuota(**row) for role, row in load_library("question_kinds")["roles"].items()}
 
 
 @cache
