@@ -46,8 +46,8 @@ def self_judging_note(roles: Roles) -> str:
     if not roles.judges_itself:
         return ""
     return (
-        f"{roles.generator} judges or answers its own questions, which favours what it writes; to have another model of "
-        "--models do both, give --judge NAME --reader NAME"
+        f"{roles.generator} judges or answers its own questions, which favours what it writes; to have another model "
+        "of --models do both, give --judge NAME --reader NAME"
     )
 
 
