@@ -316,6 +316,8 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         print("\n".join(f"  {message}" for message in audit["failed"]))
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     print(f"  {who_judged(info['config'])}")
+    if cut := info.get("labels_read_in_part"):
+        print(f"  {cut:,} of the labels are longer than the context of the reader, who was shown a part of each")
     _tell_splits(info)
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")

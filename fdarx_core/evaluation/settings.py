@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fdarx_core.evaluation.gold import gold_indices
-from fdarx_core.llm.model_config import ModelConfig, estimate_tokens, token_counter
+from fdarx_core.llm.model_config import ModelConfig, estimate_tokens, tokens_left
 from fdarx_core.records import Passage, QuestionAnswer
 
 CLOSED_BOOK: Final = "closed_book"
@@ -22,7 +22,6 @@ SETTINGS: Final = (CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED)
 
 PROMPT_TOKENS = 700
 """Tokens of a prompt without its passages: the rules (under 400 tokens), a question, the chat template."""
-_ESTIMATE_ERROR = 1.1
 _PART_TOKENS = 2
 """Tokens of the line ends around a passage."""
 _UNTITLED = "(untitled)"
@@ -53,11 +52,8 @@ class TokenBudget:
     @classmethod
     def of(cls, model: ModelConfig | None, label_chars: int | None = None) -> TokenBudget:
         """Return the rest of the context of a model after reply and prompt; a tenth less if tokens are estimated."""
-        if model is None or model.context_length is None:
-            return cls(label_chars)
-        counter, exact = token_counter(model)
-        left = max(0, model.context_length - model.max_tokens - PROMPT_TOKENS)
-        return cls(label_chars, left if exact else int(left / _ESTIMATE_ERROR), counter)
+        tokens, counter = tokens_left(model, PROMPT_TOKENS)
+        return cls(label_chars) if tokens is None else cls(label_chars, tokens, counter)
 
 
 @dataclass(frozen=True)

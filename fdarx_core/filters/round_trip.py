@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from fdarx_core.filters.label_excerpt import PromptRoom
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.generation.tasks import passage_slots
 from fdarx_core.generation.topic_questions import product_name
@@ -64,13 +65,19 @@ def settings_of(question: QuestionAnswer) -> tuple[Setting, ...]:
 
 
 def answer_slots(
-    question: QuestionAnswer, setting: Setting, label: Label, passages: Sequence[Passage]
+    question: QuestionAnswer,
+    setting: Setting,
+    label: Label,
+    passages: Sequence[Passage],
+    room: PromptRoom | None = None,
 ) -> dict[str, Any]:
-    """Return the slots of round_trip_answer."""
+    """Return the slots of round_trip_answer; `room` is that of the reader, None where it holds every label."""
     gold = question.gold_passages
-    indices = {
-        "passages": gold, "label": range(len(passages)), "closed_book": (), "first": gold[:1], "second": gold[1:]
-    }[setting]  # fmt: skip
+    indices: Sequence[int]
+    if setting == "label":
+        indices = range(len(passages)) if room is None else room.excerpt(question, passages)
+    else:
+        indices = {"passages": gold, "closed_book": [], "first": gold[:1], "second": gold[1:]}[setting]
     shown = [passages[index] for index in indices]
     return {
         "drug": product_name(label),

@@ -384,6 +384,26 @@ def token_counter(model: ModelConfig | None) -> tuple[TokenCounter, bool]:
     return load_tokenizer(model.tokenizer), True
 
 
+_ESTIMATE_ERROR = 1.1
+
+
+def tokens_left(model: ModelConfig | None, prompt_tokens: int) -> tuple[int | None, TokenCounter]:
+    """Return the tokens that a model's context has for evidence, and the function that counts them.
+
+    Args:
+        model: the model; None for one without a limit.
+        prompt_tokens: the tokens of the prompt without its evidence.
+
+    Returns:
+        The rest of the context after reply and prompt, a tenth less where tokens are estimated; None without a limit.
+    """
+    counter, exact = token_counter(model)
+    if model is None or model.context_length is None:
+        return None, counter
+    left = max(0, model.context_length - model.max_tokens - prompt_tokens)
+    return (left if exact else int(left / _ESTIMATE_ERROR)), counter
+
+
 @cache
 def load_tokenizer(directory: str) -> TokenCounter:
     """Return a function that counts tokens by the `tokenizer.json` of a directory. Raises ValueError as above."""

@@ -47,6 +47,7 @@ class PlanRow:
     Tokens are estimates unless `exact`; `cost` is in USD, None without prices. `shared_tokens` are those of the
     prompts with which the prompt before begins as well, so that a server that caches prefixes need not compute them;
     `cost` counts them as all others. `batch_cost` is the cost by the vendor's batch API, None where it is not used.
+    `too_long` counts the requests whose prompt and longest reply exceed the model's `context_length`.
     """
 
     task: str
@@ -58,6 +59,7 @@ class PlanRow:
     exact: bool = False
     cost: float | None = None
     batch_cost: float | None = None
+    too_long: int = 0
     key: int = 0
 
 
@@ -97,6 +99,8 @@ class Tally:
                 self.before, request.endpoint, request.messages, counter
             )
             row.completion_tokens = counter(response.text)
+            limit = model.context_length
+            row.too_long = int(limit is not None and row.prompt_tokens + model.max_tokens > limit)
         return row
 
 
@@ -140,6 +144,7 @@ def add_up(parts: Iterable[Sequence[PlanRow]], models: Mapping[str, ModelConfig]
             row.prompt_tokens += one.prompt_tokens
             row.shared_tokens += one.shared_tokens
             row.completion_tokens += one.completion_tokens
+            row.too_long += one.too_long
     for row in sums.values():
         price(row, models.get(row.endpoint))
     return list(sums.values())

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.label_excerpt import PromptRoom
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
@@ -290,6 +291,8 @@ class Build(PipelineJob):
             "asked": self.request_counts(),
             "reject_reasons": reject_reasons(self.run),
         }
+        if (room := self.spec.roles.reader_room) is not None:
+            summary["labels_read_in_part"] = labels_that_exceed(self.run, room)
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
             if len(self.spec.roles.voters) > 1:
@@ -311,6 +314,17 @@ class Build(PipelineJob):
         for part in self.run.parts("verdicts"):
             splits.update(split_votes(one for one in read_records(part, JudgeVerdict) if one.stage != ROUND_TRIP))
         return splits
+
+
+def labels_that_exceed(run: RunDirectory, room: PromptRoom) -> int:
+    """Return the number of labels that are longer than the reader's context, of which it was shown a part."""
+    count = 0
+    for part in run.parts("passages"):
+        of_label: dict[str, list[Passage]] = {}
+        for passage in read_records(part, Passage):
+            of_label.setdefault(passage.set_id, []).append(passage)
+        count += sum(not room.holds(passages) for passages in of_label.values())
+    return count
 
 
 _REASONS = 10

@@ -9,6 +9,7 @@ from typing import Any
 
 from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.label_excerpt import PromptRoom
 from fdarx_core.filters.votes import majority
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, expected_items, label_text, make_contexts
@@ -119,6 +120,11 @@ class Roles:
         return self.judges[0] if self.judges else self.reader
 
     @property
+    def reader_room(self) -> PromptRoom | None:
+        """The room that the reader's context has for a label; None without a reader or a known limit."""
+        return PromptRoom.of(self.models[self.reader]) if self.reader else None
+
+    @property
     def voters(self) -> list[Address]:
         """The addresses of the votes on a question, judge by judge."""
         return [self.address(name).for_vote(vote) for name in self.judges for vote in range(1, self.votes + 1)]
@@ -168,7 +174,11 @@ def _judging_steps(
         steps += (judge_step(one, roles.voters, strict=roles.strict, planned=planned) for one in chosen)
     if roles.reader:
         how = {"strict": roles.strict, "drop_known": roles.drop_known, "planned": planned}
-        steps += (answer_again(roles.address(roles.reader)), compare_answers(roles.address(roles.comparer), **how))
+        room = roles.reader_room
+        steps += (
+            answer_again(roles.address(roles.reader), room),
+            compare_answers(roles.address(roles.comparer), **how),
+        )
     return steps
 
 

@@ -68,7 +68,7 @@ class TrialSpec:
         for judge in self.judges if self.roles.judges else ():
             steps += [_take_all, judge_step(judge, self.roles.voters, strict=True)]
         if self.roles.reader:
-            again = answer_again(self.roles.address(self.roles.reader))
+            again = answer_again(self.roles.address(self.roles.reader), self.roles.reader_room)
             steps += [_take_all, again, compare_answers(self.roles.address(self.roles.comparer), strict=True)]
         return steps
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from fdarx_core.filters.label_excerpt import PromptRoom
 from fdarx_core.filters.round_trip import (
     COMPARE_ANSWERS,
     ROUND_TRIP_ANSWER,
@@ -28,22 +29,25 @@ LAST_STAGE = "twins"
 """The stage after which the questions of a label are those of the benchmark."""
 
 
-def answer_again(address: Address) -> AskStep[LabelState]:
-    """Return the step that has every question answered by somebody who did not write it, see `round_trip`."""
-    return AskStep("round_trip", frozenset((address.name,)), partial(_answer_requests, address), _take_answers)
+def answer_again(address: Address, room: PromptRoom | None = None) -> AskStep[LabelState]:
+    """Return the step that has every question answered by somebody who did not write it, see `round_trip`.
+
+    `room` is that of the reader; where it does not hold a label, the reader is shown a part of it.
+    """
+    return AskStep("round_trip", frozenset((address.name,)), partial(_answer_requests, address, room), _take_answers)
 
 
 def _answered_settings(state: LabelState) -> list[tuple[QuestionAnswer, Setting]]:
     return [(question, setting) for question in state.questions for setting in settings_of(question)]
 
 
-def _answer_requests(address: Address, state: LabelState) -> list[Request]:
+def _answer_requests(address: Address, room: PromptRoom | None, state: LabelState) -> list[Request]:
     label = state.label
     if label is None:
         return []
     # Requests with the whole label come first, one after the other, since they share its text.
     return [
-        address.request(ROUND_TRIP_ANSWER, answer_slots(question, setting, label, state.passages))
+        address.request(ROUND_TRIP_ANSWER, answer_slots(question, setting, label, state.passages, room))
         for question, setting in _whole_label_first(state)
     ]
 
