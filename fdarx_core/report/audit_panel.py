@@ -32,15 +32,18 @@ class AuditTable:
 
 @dataclass(frozen=True, slots=True)
 class AuditPanel:
-    """The audit of a build.
+    """The audit of a build: tables of the figures that are measured.
 
     `failed` are the messages on exceeded bounds. `note` says how many questions are audited, "" where it is all of
-    them. `openings` has for each type the most frequent first words with their shares.
+    them. `unmeasured` figures are left out, the first of them for `reason`. `openings` has for each type the most
+    frequent first words with their shares.
     """
 
     failed: Sequence[str]
     tables: Sequence[AuditTable]
     note: str = ""
+    unmeasured: int = 0
+    reason: str = ""
     openings: Sequence[tuple[str, Sequence[tuple[str, str]]]] = field(default_factory=list)
 
 
@@ -51,10 +54,14 @@ def audit_panel(audit: Mapping[str, Any] | None) -> AuditPanel | None:
     tables = []
     for name, begins in _METRICS.items():
         rows = [(audit_row(one), one["failed"]) for one in audit["figures"] if one["metric"].startswith(begins)]
-        title, note = (PAGE_WORDS[table][name] for table in ("audit_titles", "audit_notes"))
-        tables.append(AuditTable(name, title, note, rows))
+        if measured := [(row, failed) for row, failed in rows if row.value]:
+            title, note = (PAGE_WORDS[table][name] for table in ("audit_titles", "audit_notes"))
+            tables.append(AuditTable(name, title, note, measured))
     openings: dict[str, list[tuple[str, str]]] = {}
     for one in audit["openings"]:
         kind = one["keys"]["group"]
         openings.setdefault(TYPE_NAMES.get(kind, kind), []).append((one["name"], f"{one['value']:.1%}"))
-    return AuditPanel(audit["failed"], tables, audit.get("note", ""), list(openings.items()))
+    missing = [row.reason for row in map(audit_row, audit["figures"]) if not row.value]
+    return AuditPanel(
+        audit["failed"], tables, audit.get("note", ""), len(missing), (missing or [""])[0], list(openings.items())
+    )

@@ -24,6 +24,7 @@ from fdarx_core.report.question_figures import (
     by_kind,
     by_section,
     by_wording,
+    first_lines,
     result_sentence,
     writer_name,
 )
@@ -178,6 +179,16 @@ def coverage(counts: BuildCounts) -> ResultTable:
     return table
 
 
+def sections_without_questions(counts: BuildCounts) -> list[str]:
+    """Return the names of the core sections that many labels have and in which no question has a gold passage."""
+    least = max(COMMON * counts.labels, 1)
+    return [
+        name
+        for code, name in SECTION_NAMES.items()
+        if counts.sections[code] >= least and not counts.asked[code, ANY_TYPE]
+    ]
+
+
 def why_rejected(stage: str, reason: str) -> str:
     """Return what a reason of a stage means, "" for a reason that says it itself."""
     beginnings = PAGE_WORDS["reason_beginnings"]
@@ -301,6 +312,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         samples=questions,
         retention=retention(stages, counts),
         result=result_sentence(asked_about, counts.labels),
+        first_lines=first_lines(asked_about, sections_without_questions(counts)),
         figures=[
             by_drug(asked_about),
             by_section(asked_about),

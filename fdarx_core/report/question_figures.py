@@ -50,6 +50,29 @@ def result_sentence(counts: QuestionCounts, labels: int) -> str:
     return f"This build has {listed(named)} questions from {sources}, written by {wrote} and {judges}."
 
 
+def first_lines(counts: QuestionCounts, without_questions: Sequence[str]) -> list[str]:
+    """Return what a reader should know first, as sentences: the concentration on few drugs, and what is missing.
+
+    Args:
+        counts: the counts of the questions.
+        without_questions: the names of sections that many labels have and no question is about.
+    """
+    drugs = _totals(counts.drugs)
+    if not drugs:
+        return []
+    most = drugs.most_common(_MOST_DRUGS)
+    share = sum(number for _, number in most) / drugs.total()
+    names = listed([name for name, _ in most])
+    lines = [f"{plural(len(drugs), 'drug')} have questions; {share:.0%} of the questions are on {names}."]
+    if without_questions:
+        lines.append(f"No question is about {listed(list(without_questions))}.")
+    return lines
+
+
+_MOST_DRUGS = 3
+"""The drugs that are named as those with most questions."""
+
+
 def _numbered(counted: Counter[str], total: int) -> str:
     """Return the names of endpoints, the most frequent first, with their numbers where they are several."""
     if len(counted) == 1 and counted.total() == total:
