@@ -307,6 +307,7 @@ def _by_pilot(pilot: str | None, spec: BuildSpec, planned: list[PlanRow]) -> lis
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:
+    from fdarx_core.report.question_figures import unusable_lines
     from fdarx_core.storage.dataset_card import who_judged
 
     kinds = info["questions"]
@@ -316,6 +317,8 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         print("\n".join(f"  {message}" for message in audit["failed"]))
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     print(f"  {who_judged(info['config'])}")
+    for line in unusable_lines(info):
+        print(f"  {line}")
     if cut := info.get("labels_read_in_part"):
         print(f"  {cut:,} of the labels are longer than the context of the reader, who was shown a part of each")
     _tell_splits(info)

@@ -12,6 +12,8 @@ from fdarx_core.llm import Unparsable
 from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Reject, Response, content_id
 
 STAGE = "generate"
+NOTHING_TO_ASK = "nothing_to_ask"
+"""The reason of a reject for a reply without items, which is a good reply where nothing is worth asking."""
 
 
 def parse_candidates(
@@ -25,7 +27,7 @@ def parse_candidates(
     gold = [passages[index] for index in context.passages]
     if not reply.items:
         where = " and ".join(f"{p.marker} {p.section_title}" for p in gold)
-        return Reject(context.id, STAGE, "nothing_to_ask", where, label.set_id)
+        return Reject(context.id, STAGE, NOTHING_TO_ASK, where, label.set_id)
     made_by = {
         "category": topic_of(gold[0].core_code),
         "task": response.task,

@@ -40,6 +40,7 @@ from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
 from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
+from fdarx_core.pipeline.unusable_replies import count_unusable
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, Reject, StageCount
 from fdarx_core.report import build_report, questions_page
@@ -291,6 +292,8 @@ class Build(PipelineJob):
             "asked": self.request_counts(),
             "reject_reasons": reject_reasons(self.run),
         }
+        if self.spec.roles.used:
+            summary["replies"] = [asdict(one) for one in count_unusable(self.run)]
         if (room := self.spec.roles.reader_room) is not None:
             summary["labels_read_in_part"] = labels_that_exceed(self.run, room)
         with self.timed("publish"):

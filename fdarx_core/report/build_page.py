@@ -26,6 +26,7 @@ from fdarx_core.report.question_figures import (
     by_wording,
     first_lines,
     result_sentence,
+    unusable_lines,
     writer_name,
 )
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
@@ -312,7 +313,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         samples=questions,
         retention=retention(stages, counts),
         result=result_sentence(asked_about, counts.labels),
-        first_lines=first_lines(asked_about, sections_without_questions(counts)),
+        first_lines=[*unusable_lines(info), *first_lines(asked_about, sections_without_questions(counts))],
         figures=[
             by_drug(asked_about),
             by_section(asked_about),

@@ -117,6 +117,10 @@ def test_bad_weather_costs_only_the_rows_that_garbage_touched(calm: Path, script
     assert storm.rejects["generate", "invalid_json"] > 0
     judged = {one.id for one in records(tmp_path / "run", "questions", QuestionAnswer) if not one.unscored}
     assert judged < storm.questions
+    replies = json.loads((tmp_path / "run" / "run.json").read_text())["replies"]
+    generated = next(one for one in replies if one["stage"] == "generate")
+    assert generated["unusable"] == storm.rejects["generate", "invalid_json"]
+    assert sum(one["unusable"] for one in replies if one["stage"] != "generate") > 0
     stormy, fair = qa(tmp_path / "run"), qa(calm)
     assert stormy.keys() == storm.questions
     assert all(stormy[qid] == fair[qid] for qid in judged & fair.keys())
