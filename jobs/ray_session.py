@@ -11,15 +11,18 @@ import socket
 import stat
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from fdarx_core.storage import Location
 from fdarx_core.telemetry import worker_variables
 from jobs import STOPPED, stop
+
+if TYPE_CHECKING:
+    from ray.job_config import JobConfig
 
 
 @contextmanager
@@ -168,10 +171,31 @@ def start_local_ray(*, replicas: bool, host: str = "127.0.0.1", **options: Any) 
     try:
         # otherwise Ray takes an address that other machines reach, also in place of a given loopback address
         ray_constants.ENABLE_RAY_CLUSTER = False
-        start_ray(address="local", include_dashboard=False, _temp_dir=folder, **options)
+        start_ray(address="local", include_dashboard=False, _temp_dir=folder, job_config=_job_config(), **options)
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = several_machines
     _protect_token()
+
+
+class _NoFolders(list[str]):
+    """The folders that Ray puts in front of the import path of its workers; it takes none."""
+
+    def extend(self, folders: Iterable[str], /) -> None:
+        return None
+
+
+def _job_config() -> JobConfig:
+    """Return a configuration by which workers import no module of the current folder, unless FDARx itself is there.
+
+    Ray adds the current folder in front of the import path of all workers: in a folder of somebody else, a file with
+    the name of a library would be run.
+    """
+    from ray.job_config import JobConfig
+
+    config = JobConfig()
+    if Path(__file__).resolve().parent.parent != Path.cwd().resolve():
+        config._py_driver_sys_path = _NoFolders()
+    return config
 
 
 def _check_open_replicas(host: str) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,18 +62,20 @@ class IsolatedParser:
     def __init__(self, limits: ParsingLimits) -> None:
         self._limits = limits
         self._places = asyncio.Semaphore(PROCESSES)
+        self._shares: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(PROCESSES // 2))
         self._next: subprocess.Popen[bytes] | None = _start()
         self._closed = False
 
-    async def parse(self, file: Path, size: int, overlap: int) -> ParsingResult:
+    async def parse(self, file: Path, size: int, overlap: int, client: str = "") -> ParsingResult:
         """Return the chunks of a file, of at most `size` characters that overlap by `overlap`.
 
+        The files of one client take at most half of the processes, so that those of others need not wait for them.
         A file that reaches a limit, or that breaks its parser, gives one Reject: cpu_limit, memory_limit, result_limit
         or parser_failed. Where the task is cancelled, the process is killed.
         """
         limits = self._limits
         request = ParsingRequest(str(file), size, overlap, limits.cpu_s, limits.memory_mib * _MIB, limits.pages)
-        async with self._places:
+        async with self._shares[client], self._places:
             process = self._take()
             try:
                 return await asyncio.to_thread(_read_result, process, request)
@@ -100,7 +103,7 @@ def _start() -> subprocess.Popen[bytes]:
     environment = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     return subprocess.Popen(
-        [sys.executable, "-m", _MODULE],
+        [sys.executable, "-P", "-m", _MODULE],  # -P: no module of the current directory is imported
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -200,6 +200,12 @@ class Indexing:
                 for label, one in zip(tasks[number], results, strict=True):
                     if isinstance(one, Reject):
                         self.rejects.append(one)
+                    elif one[0].uploaded_by and self._uploads.locate(label.source.location) is None:
+                        set_id = one[0].set_id
+                        detail = f"the set id {set_id} stands for an upload to the service; correct the file"
+                        self.rejects.append(
+                            Reject(set_id, "documents", "reserved_id", detail, source=label.source.name)
+                        )
                     else:
                         yield self._own(one, label.source), label.sha256
         yield from self._other_documents(others)

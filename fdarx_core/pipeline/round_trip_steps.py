@@ -138,12 +138,18 @@ def _take_comparisons(
 
 
 def keep_twins(state: LabelState) -> None:
-    """Drop the refusal questions whose answerable twin was dropped."""
+    """Drop the refusal questions from templates whose answerable twin was dropped, so that wordings stay balanced.
+
+    Refusal questions that a model wrote, each in its own words, stay without a twin.
+    """
     if state.label is None:
         return
     ids = {question.id for question in state.questions}
-    alone = [one for one in state.questions if one.twin and one.twin not in ids]
+    alone = [one for one in state.questions if one.template and one.twin and one.twin not in ids]
     rejects = [Reject(one.id, LAST_STAGE, "twin_rejected", one.twin, one.set_id) for one in alone]
     before = len(state.questions)
-    state.questions = [one for one in state.questions if not one.twin or one.twin in ids]
+    dropped = {one.id for one in alone}
+    state.questions = [one for one in state.questions if one.id not in dropped]
+    for one in state.questions:
+        one.twin = one.twin if one.twin in ids else ""
     state.account(LAST_STAGE, before, len(state.questions), len(state.questions), rejects)

@@ -95,7 +95,7 @@ class UploadIndexer:
             base = await asyncio.to_thread(IndexStore(index).current)
             if base is None:
                 return UploadedDocuments(refused=f"{place} is not an index; make one with fdarx index")
-            parsed = await self._parse(base, name, data)
+            parsed = await self._parse(base, client, name, data)
             documents = [as_upload(one, client, one[0].source) for one in parsed.documents]
             if not documents:
                 return UploadedDocuments(rejected=parsed.rejects, version=base.version)
@@ -110,13 +110,13 @@ class UploadIndexer:
             return UploadedDocuments(refused=str(error))
         return replace(done, rejected=parsed.rejects + done.rejected)
 
-    async def _parse(self, base: Manifest, name: str, data: bytes) -> ParsingResult:
+    async def _parse(self, base: Manifest, client: str, name: str, data: bytes) -> ParsingResult:
         """Return the chunks and rejects of a file; their sources begin with its name."""
         size, overlap = _chunking(base)
         with TemporaryDirectory(prefix="fdarx-upload-") as folder:
             file = Path(folder) / name
             await asyncio.to_thread(file.write_bytes, data)
-            parsed = await self._parser.parse(file, size, overlap)
+            parsed = await self._parser.parse(file, size, overlap, client)
         told = f"{folder}/"
         for chunk in (chunk for document in parsed.documents for chunk in document):
             chunk.source = chunk.source.removeprefix(told)

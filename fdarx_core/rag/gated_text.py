@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
+from unicodedata import category
 
 from fdarx_core.rag.cited_text import CITATION, Statement, cited_numbers
 from fdarx_core.rag.gate import CheckedStatement, DroppedStatement, GateReport
@@ -56,8 +57,7 @@ class GatedText:
     def add(self, answer: str, checked: CheckedStatement) -> None:
         """Add the next statement of an answer; `text` and `statements` have what may leave now."""
         one = checked.statement
-        # a citation between statements belongs to none, and "[9†text]" may have any text
-        gap = _wider(self._gap, CITATION.sub("", answer[self._end : one.start]))
+        gap = _wider(self._gap, _layout(answer[self._end : one.start]))
         self._gap, self._end = gap, one.end
         self._leave_out_emptied(one)
         if checked.reason is not None:
@@ -125,6 +125,17 @@ class GatedText:
 
 def _verdict_of_places(checked: CheckedStatement) -> Literal["supported", "undecided"]:
     return "supported" if checked.supported else "undecided"
+
+
+def _layout(gap: str) -> str:
+    """Return what of the text between two statements is layout: white space, punctuation and the signs of Markdown.
+
+    A citation there belongs to no statement, and "[9†text]" may have any text; symbols may be letters in disguise.
+    """
+    return "".join(one for one in CITATION.sub("", gap) if one.isspace() or one in _SIGNS or category(one)[0] == "P")
+
+
+_SIGNS = frozenset("+|=<>`^~")
 
 
 def _wider(before: str, gap: str) -> str:

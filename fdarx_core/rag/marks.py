@@ -1,13 +1,14 @@
 """Marks of unverified statements in plain text, where there are no elements to show verdicts with.
 
 A statement without a mark is supported. A model cannot write a mark itself: in its answers, brackets that speak of
-verification become parentheses, and characters that change the direction of text are left out.
+verification become parentheses, and invisible characters are left out.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from unicodedata import category
 
 from fdarx_core.records import AnswerStatement
 
@@ -17,12 +18,15 @@ _FORGED = re.compile(
     r"[\[【［]([^\[\]【】［］]{0,40}(?<![^\W_])(?:un)?(?:verified|supported)(?![^\W_])[^\[\]【】［］]{0,40})[\]】］]",
     re.IGNORECASE,
 )
-_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_INVISIBLE = frozenset(["Cf", "Co", "Cn", "Cs"])
+"""Unicode categories of characters that nobody sees: they split words, turn the direction of text, or carry text."""
 
 
 def without_marks(text: str) -> str:
-    """Return the text of a model, with parentheses for brackets that say that it is verified, supported, or is not."""
-    return _FORGED.sub(r"(\1)", _DIRECTIONS.sub("", text))
+    """Return the text of a model without invisible characters, and with parentheses for brackets that say that it is
+    verified, supported, or is not."""
+    visible = text if text.isascii() else "".join(one for one in text if category(one) not in _INVISIBLE)
+    return _FORGED.sub(r"(\1)", visible)
 
 
 def marked_text(text: str, statements: Iterable[AnswerStatement], start: int = 0) -> str:

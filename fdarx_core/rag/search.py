@@ -124,8 +124,8 @@ def search_index(
     earlier, see `SectionModel`. A query that names no drug returns the best passage of each drug first, then the second
     best of each.
 
-    Uploaded labels change nothing of what a query names, see `ChunkTable.uploads_named`. Where a query or a filter
-    names a drug or a title, passages of uploads come in turn with the others, and one of these is the first.
+    Uploaded labels change nothing of what a query names, see `ChunkTable.uploads_named`. Passages of uploads come in
+    turn with the others, and one of these is the first.
 
     Args:
         index: the index to search.
@@ -150,9 +150,13 @@ def search_index(
         ]
         if not named and _is_of_all_drugs(filter):
             depth = k if _is_reranked(retriever) else max(k, RANKED_DEPTH)
-            passing = index.matching(filter)
-            ranked = _search_passages(index, query.text, passing, depth, retriever, vector, of_drug=False)
-            rankings = [("", one) for one in _by_drug(index, ranked)]
+            ranked, *uploads = (
+                _search_passages(index, query.text, one, depth, retriever, vector, of_drug=False)
+                for one in _uploads_apart(index, index.matching(filter))
+            )
+            # the uploads together come in turn as one more drug, so that many of them do not displace the labels
+            first, *others = _by_drug(index, ranked) or [[]]
+            rankings = [("", one) for one in (first, *uploads, *others)]
         elif not named:
             rankings = [
                 ("", _search_passages(index, query.text, one, k, retriever, vector, of_drug=False))

@@ -8,11 +8,13 @@ statements are undecided.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
+from unicodedata import category
 
 from fdarx_core.baseline.sentences import sentence_spans
 from fdarx_core.verify.engine import Inference, RuleEngine, TextPair
@@ -48,6 +50,9 @@ class Match(NamedTuple):
 def _judge(pair: TextPair) -> Inference:
     """Judge a pair by exact matching; the probabilities are equal if the engine is undecided."""
     statement = pair.hypothesis
+    if added := _signs(statement) - _signs(pair.premise):
+        detail = f"the text has no sign {', '.join(sorted(added))}"
+        return Inference(UNDECIDED, UNDECIDED, UNDECIDED, 0, 0, detail)
     spans = sentence_spans(statement, "label")
     tokens = [tokenize_sentence(statement[start:end], pair.drug) for start, end in spans]
     parts = [one for one in tokens if any(token.kind != "mark" for token in one)]
@@ -63,6 +68,20 @@ def _judge(pair: TextPair) -> Inference:
         return Inference(1.0, 0.0, 0.0, start, end, "the same words in the same order")
     missing = "no sentence of the text has these words in this order" if parts else "the statement has no words"
     return Inference(UNDECIDED, UNDECIDED, UNDECIDED, 0, 0, missing)
+
+
+_MINUS = re.compile(r"(?<![\w)\]])[-\u2010-\u2015\u2212](?=\d)")
+_OF_TOKENS = frozenset("<>≤≥=%°®™©")
+"""Symbols that tokens compare, or that change no meaning."""
+
+
+def _signs(text: str) -> frozenset[str]:
+    """Return the signs of a text that may turn its meaning, and that tokens leave out: symbols, a minus, a question."""
+    symbols = {one for one in text if not one.isascii() and category(one)[0] == "S"} if not text.isascii() else set()
+    symbols |= {one for one in "+~^$" if one in text}
+    minus = {"-"} if _MINUS.search(text) else set()
+    question = {"?"} if text.rstrip().endswith("?") else set()
+    return frozenset((symbols | minus | question) - _OF_TOKENS)
 
 
 ENGINE = RuleEngine("exact", _judge)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable
-from contextlib import AbstractContextManager
+from collections import Counter
+from collections.abc import Awaitable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from uuid import uuid4
 
 from starlette.datastructures import Headers
@@ -37,6 +38,8 @@ _CLIENT_CLOSED_REQUEST = 499
 _SERVER_ERROR = 500
 _INTERNAL_ERROR = "An internal error occurred. Report it with the request id {}, under which the log has details."
 _API_PREFIX = "/v1/"
+_BODIES_OF_CLIENT, _BODIES = 2**28, 2**30
+"""Bytes that the bodies of the requests of one client, and of all clients, may take at a time, by their limits."""
 _NO_KEY = "Send a valid API key, as Authorization: Bearer KEY or X-API-Key: KEY."
 _BUSY = "This server is processing as many requests as it can, or as many of this client as it may."
 _LOOKUP_RATE = 10
@@ -154,6 +157,7 @@ class AdmissionMiddleware:
             for lookup in (False, True)
         }
         self._in_flight = 0
+        self._bodies: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_api(scope["path"]):
@@ -171,9 +175,25 @@ class AdmissionMiddleware:
         seconds = self._deadline(headers, self._settings.upload_s if uploads else self._settings.deadline_s)
         end = time.monotonic() + seconds
         limit = self._settings.upload_bytes if uploads else self._settings.body_bytes
-        body = await self._read_body(headers, receive, seconds, min(limit, FEEDBACK_BYTES) if feedback else limit)
-        work = self._run(scope, body, send, self._places[lookup], client)
-        await _run_until_disconnect(work, receive, end - time.monotonic(), _DEADLINE.format(seconds))
+        held = min(limit, FEEDBACK_BYTES) if feedback else limit
+        with self._held_body(client, held if posts else 0):
+            body = await self._read_body(headers, receive, seconds, held)
+            work = self._run(scope, body, send, self._places[lookup], client)
+            await _run_until_disconnect(work, receive, end - time.monotonic(), _DEADLINE.format(seconds))
+
+    @contextmanager
+    def _held_body(self, client: str, size: int) -> Iterator[None]:
+        """Reserve room for a body of a client. Raises ApiError 503 where its bodies, or all of them, take too much."""
+        if self._bodies[client] + size > _BODIES_OF_CLIENT or self._bodies.total() + size > _BODIES:
+            self._record("fdarx_rejected", why="bodies")
+            raise busy_error(_BUSY)
+        self._bodies[client] += size
+        try:
+            yield
+        finally:
+            self._bodies[client] -= size
+            if not self._bodies[client]:
+                del self._bodies[client]
 
     def _count(self, change: int) -> None:
         self._in_flight += change

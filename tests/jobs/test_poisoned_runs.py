@@ -146,3 +146,33 @@ def test_ray_data_flows_have_forgotten_the_type_of_pickled_objects() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.stdout.strip() == "gone", done.stderr
+
+
+@pytest.mark.slow
+def test_no_module_of_the_current_folder_is_imported_by_workers(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("orjson", "lxml", "pyarrow", "prompts", "yaml"):
+        (folder / f"{name}.py").write_text(f"import pathlib\npathlib.Path({str(tmp_path / 'executed')!r}).touch()\n")
+    code = "from jobs.cli import main; raise SystemExit(main())"
+    words = (
+        "build",
+        "--labels",
+        str(EXAMPLES),
+        "--out",
+        str(tmp_path / "run"),
+        "--executor",
+        "ray",
+        "--cpus",
+        "2",
+        "-q",
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "executed").exists(), "code of the folder was executed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
+from unicodedata import category
 
 import pytest
 
@@ -202,6 +203,23 @@ def test_no_text_of_a_model_is_without_a_verdict(replied: Asked, text: str, verd
     [found] = [one for one in answer.statements if "safe in pregnancy" in answer.text[one.start : one.end]]
     assert found.verdict == verdict and not re.search(r"\w", outside(answer))
     assert answer.marked.count("[unverified]") == 1 and answer.gate.supported == 1
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "\U0001f183\U0001f170\U0001f17a\U0001f174 900",  # letters in squares
+        "\u24c9\u24d0\u24da\u24d4 it",  # letters in circles
+        "\u2807\u2815 \u2828",  # Braille
+        "".join(chr(0xE0000 + ord(one)) for one in "take 900 mg"),  # invisible letters
+        "\u27e6\u2713\u27e7 \u2705",
+    ],
+)
+def test_symbols_between_statements_carry_no_text(replied: Asked, hidden: str) -> None:
+    sentence = "Do not exceed 40 mg daily [{dose}]."
+    answer = replied(f"{sentence}\n{hidden}\n{sentence}")
+    left = {one for one in outside(answer) if not one.isspace() and category(one)[0] != "P"}
+    assert not left and not any(category(one) == "Cf" for one in answer.text)
 
 
 def outside(answer: Answer) -> str:

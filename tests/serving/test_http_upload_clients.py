@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from fdarx_core.records.search import DAILYMED_LABEL
@@ -159,6 +160,16 @@ def test_a_label_of_a_drug_that_no_other_label_is_of_is_found_by_its_name(client
         reply = clients.ask(f"What is the dose of {name}?")
         assert "5 mg" in reply["answer"] and {one["uploaded_by"] for one in reply["passages"]} == {"writer"}
         assert clients.get(f"/v1/sections?section=34068-7&label={name}").json()["uploaded_by"] == "writer"
+
+
+def test_many_uploads_do_not_displace_labels_from_questions_that_name_no_drug(clients: Clients) -> None:
+    question = "How much may be taken because of severe hiccups?"
+    rows = [{"title": f"Note {n}", "text": f"{question} {question} Take {n} tablets at once."} for n in range(400)]
+    assert clients.upload("notes.jsonl", b"\n".join(map(orjson.dumps, rows))).status == 200
+    reply = clients.ask(question)
+    own = [one for one in reply["passages"] if not one["uploaded_by"]]
+    assert reply["passages"][0] in own and len(own) >= 2
+    assert TRUE in reply["answer"] and "tablets at once" not in reply["answer"]
 
 
 def test_two_keys_with_one_file_name_keep_both_files(clients: Clients, place: str) -> None:

@@ -86,6 +86,15 @@ def test_everything_else_is_undecided(statement: str) -> None:
     assert judged(statement)[0] == "undecided"
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["The dose is ≠ 5 mg daily.", "The dose is -5 mg daily.", "❌ The dose is 5 mg daily.", "The dose is 5 mg daily?"],
+)
+def test_a_sign_that_may_turn_the_meaning_is_not_left_out(statement: str) -> None:
+    pairs = [TextPair("The dose is 5 mg daily.", one) for one in (statement, "The dose is 5 mg daily.")]
+    assert [one.verdict for one in verify(pairs)] == ["undecided", "supported"]
+
+
 def test_a_doubled_space_changes_nothing() -> None:
     assert judged("Metformin is  not contraindicated in  severe renal impairment.")[0] == "contradicted"
 
