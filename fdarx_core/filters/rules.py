@@ -222,7 +222,9 @@ def entity_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str |
 
 
 def entity_present(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    if question.type != "refusal" or not contains_entity(question.entity, evidence.label_text):
+    if question.type != "refusal" or question.source == "near_miss":
+        return None  # the label names the entity, but not what is asked of it
+    if not contains_entity(question.entity, evidence.label_text):
         return None
     return f"{question.entity!r} is in the label"
 

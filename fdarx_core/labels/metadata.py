@@ -142,7 +142,7 @@ def _product(element: Element) -> Product:
 
 
 def _product_name(name: Element) -> str:
-    """Return a name with its suffix as another word, "Plegridy Pen"; a suffix that begins with a sign has none before."""
+    """Return a name with its suffix as another word, "Plegridy Pen", unless the suffix begins with a sign."""
     for suffix in name.iterchildren(_SUFFIX):
         if (suffix.text or "").strip()[:1].isalnum():
             suffix.text = f" {suffix.text}"

@@ -64,7 +64,8 @@ class QuestionAnswer:
     """One benchmark question with its gold answer and gold passages.
 
     `type` is factual, multihop or refusal; `answer_kind` refines it (factual, list, numeric, multihop, refusal);
-    `source` is what it was made from (section, section_pair, twin, or transfer: a question that another label answers);
+    `source` is what it was made from (section, section_pair, twin, near_miss: a twin whose entity the label names, but
+    not what is asked of it, or transfer: a question that another label answers);
     `difficulty` is direct, several or table for one section, bridge, comparison or computation for two; `category` is
     one of the nine label topics of FDARxBench §B.4. `gold_passages` are doc_chunk_index values; for each, `gold_codes`
     has the LOINC code of its section, and `gold_has_answer` is whether it contains the answer. `evidence` is what the
