@@ -25,7 +25,7 @@ from benchmarks.drug_search import is_test
 from benchmarks.loopback_prompts import JUDGING, READING, TASKS, WRITING, ShownPrompt
 from benchmarks.loopback_readers import READERS
 from benchmarks.loopback_writer import write
-from fdarx_core.evaluation.artifact_classifiers import REFUSAL_F1_BOUND
+from fdarx_core.evaluation.artifact_classifiers import REFUSAL_AUC_BOUNDS
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Identity, Selection, find_sources, identify_sources, select
 from fdarx_core.llm import ModelConfig
@@ -155,17 +155,17 @@ def print_stages(made: LoopbackBuild, show: int) -> None:
 
 def print_refusals(made: LoopbackBuild) -> bool:
     """Print how well refusals are told from the question alone; return whether the audit passes."""
-    print("\n| refusals from the question alone | masked | F1 | interval | accuracy | interval |")
-    print("|---|---|--:|---|--:|---|")
+    print("\n| refusals from the question alone | masked | AUC | interval |")
+    print("|---|---|--:|---|")
     figures = made.info["audit"]["figures"]
     for one in figures:
-        if one["metric"] == "refusal_f1":
-            keys = one["keys"]
-            other = next(row for row in figures if row["metric"] == "refusal_accuracy" and row["keys"] == keys)
-            print(f"| {keys['features']} | {keys['masked']} | {_figure(one)} | {_figure(other)} |")
+        if one["metric"] == "refusal_auc":
+            print(f"| {one['keys']['features']} | {one['keys']['masked']} | {_figure(one)} |")
+        if one["metric"] == "reading_auc":
+            print(f"| {one['keys']['reader']} | | {_figure(one)} |")
+    low, high = REFUSAL_AUC_BOUNDS
     print(
-        "\n".join(made.info["audit"]["failed"])
-        or f"the artifact audit passes; the bound of F1 is {REFUSAL_F1_BOUND:.2f}"
+        "\n".join(made.info["audit"]["failed"]) or f"the artifact audit passes; the bounds are {low:.2f} and {high:.2f}"
     )
     return not made.info["audit"]["failed"]
 

@@ -93,11 +93,6 @@ def without_thousands(number: str) -> str:
     return _THOUSANDS.sub("", number)
 
 
-def milligrams(number: str, unit: str) -> float:
-    """Return the mass of a number (a string) with its unit in milligrams. Raises KeyError for an unknown unit."""
-    return float(number.replace(",", "")) * _UNIT[unit.lower()][1]
-
-
 def extract_intervals(text: str) -> tuple[Intervals, str]:
     """Return the dosing intervals of a normalized text, and the text without the stated intervals."""
     stated = frozenset(hours for _, _, found in find_intervals(text) for hours in found)

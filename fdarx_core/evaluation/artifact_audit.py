@@ -7,9 +7,10 @@ equal figures, in whatever order they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from fdarx_core.evaluation.artifact_classifiers import classifier_figures
+from fdarx_core.evaluation.artifact_reading import ReadingScores, reading_figures
 from fdarx_core.evaluation.artifact_wordings import (
     answerability_figures,
     length_figures,
@@ -23,7 +24,11 @@ from fdarx_core.records import QuestionAnswer
 
 
 def audit_artifacts(
-    questions: Iterable[QuestionAnswer], labels: Iterable[AuditedLabel] = (), *, resamples: int = RESAMPLES
+    questions: Iterable[QuestionAnswer],
+    labels: Iterable[AuditedLabel] = (),
+    *,
+    scores: Mapping[str, ReadingScores] | None = None,
+    resamples: int = RESAMPLES,
 ) -> ArtifactAudit:
     """Audit the questions of a build.
 
@@ -32,6 +37,8 @@ def audit_artifacts(
     Args:
         questions: factual, multi-hop and refusal questions.
         labels: the drug of each label and the names to mask. Without them, `drug_name` of a question is its drug.
+        scores: what the labels have of the words of each question, by its id, see `reading_scores`. Without them, the
+            readers of words are not measured.
         resamples: bootstrap samples of the 95 % intervals, which are over drugs.
     """
     rows = audited_questions(questions, labels)
@@ -41,6 +48,7 @@ def audit_artifacts(
     together, openings = opening_figures(rows, bootstrap)
     figures = [
         *classifier_figures(rows, bootstrap),
+        *reading_figures(rows, scores or {}, bootstrap),
         *one_sided_figures(rows, bootstrap),
         *recurrence_figures(rows, bootstrap),
         *answerability_figures(rows, bootstrap),
@@ -48,26 +56,29 @@ def audit_artifacts(
         *together,
     ]
     for one in figures:
-        one.failed = fails(one, figures)
+        one.failed = fails(one)
     return ArtifactAudit(figures, openings, [_message(one) for one in figures if one.failed])
 
 
-def fails(one: AuditFigure, figures: Sequence[AuditFigure]) -> bool:
-    """Return whether a figure is above its bound.
+def fails(one: AuditFigure) -> bool:
+    """Return whether a figure is above its bound, or below its low bound.
 
-    The F1 of a classifier that calls every question a refusal is 0.67, although it tells nothing. An F1 above the bound
-    therefore fails only where the interval of the same classifier's accuracy is above 0.5.
+    Of few drugs any AUC is possible by chance: one out of its bounds fails only where its interval leaves out 0.5. The
+    F1 of refusals has no bound: that of a classifier that calls every question a refusal is 0.67, and tells nothing.
     """
-    if one.value is None or one.bound is None or one.value <= one.bound:
+    if one.value is None or one.bound is None or (one.low_bound or 0) <= one.value <= one.bound:
         return False
-    if one.metric != "refusal_f1":
-        return True
-    accuracy = next(other for other in figures if (other.metric, other.keys) == ("refusal_accuracy", one.keys))
-    return accuracy.low is not None and accuracy.low > 0.5
+    return one.low_bound is None or (one.low is not None and one.high is not None and not one.low <= 0.5 <= one.high)
 
 
 def _message(one: AuditFigure) -> str:
-    return f"{one.name}: {one.value:.2f}{_interval(one)} over {one.rows:,} questions; the bound is {one.bound:.2f}"
+    return f"{one.name}: {one.value:.2f}{_interval(one)} over {one.rows:,} questions; {_bounds(one)}"
+
+
+def _bounds(one: AuditFigure) -> str:
+    if one.low_bound is None:
+        return f"the bound is {one.bound:.2f}"
+    return f"the bounds are {one.low_bound:.2f} and {one.bound:.2f}"
 
 
 def _interval(one: AuditFigure) -> str:

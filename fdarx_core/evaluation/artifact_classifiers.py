@@ -26,8 +26,8 @@ from fdarx_core.storage.published import QUESTION_TYPES
 
 MOST_DRAWN = 5000
 """Questions of a class that are drawn in one half of the drugs at most; more make the figures no more exact."""
-REFUSAL_F1_BOUND = 0.60
-"""The F1 of refusals from the question alone with which an audit passes. A guess has 0.5."""
+REFUSAL_AUC_BOUNDS = (0.40, 0.60)
+"""The AUC of telling refusals from the question alone with which an audit passes; 0.38 is 0.62 if it is flipped."""
 
 MASKS = {"drug": "drug names masked", "drug_entity": "drug names masked, entities left out"}
 FEATURES = {"words": "words and word pairs", "characters": "n-grams of 3 to 5 characters"}
@@ -132,7 +132,8 @@ def _named(measured: Sequence[Estimate], number: int, mask: str, kind: str, reas
             one,
             name=f"{name} {by}",
             chance=0.5,
-            bound=REFUSAL_F1_BOUND if metric == "refusal_f1" else None,
+            bound=REFUSAL_AUC_BOUNDS[1] if metric == "refusal_auc" else None,
+            low_bound=REFUSAL_AUC_BOUNDS[0] if metric == "refusal_auc" else None,
             reason=reason,
         )
         for (metric, name), one in zip(_REFUSAL_METRICS.items(), measured, strict=True)

@@ -28,8 +28,8 @@ class AuditFigure(Figure):
     """A figure of an audit.
 
     `name` says in words what it is; `rows` are questions, `clusters` drugs. `bound` is the highest value with which the
-    audit passes, `chance` the value of a guess; None where there is none. `reason` says why it is not measured, "" for
-    a figure that is. `failed` says that the audit fails by it.
+    audit passes, `low_bound` the lowest, `chance` the value of a guess; None where there is none. `reason` says why it
+    is not measured, "" for a figure that is. `failed` says that the audit fails by it.
     """
 
     name: str = ""
@@ -37,6 +37,7 @@ class AuditFigure(Figure):
     chance: float | None = None
     reason: str = ""
     failed: bool = False
+    low_bound: float | None = None
 
 
 @dataclass(slots=True)

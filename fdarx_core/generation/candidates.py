@@ -29,7 +29,7 @@ def parse_candidates(
         where = " and ".join(f"{p.marker} {p.section_title}" for p in gold)
         return Reject(context.id, STAGE, NOTHING_TO_ASK, where, label.set_id)
     made_by = {
-        "category": topic_of(gold[0].core_code),
+        "category": context.category or topic_of(gold[0].core_code),
         "task": response.task,
         "task_version": response.task_version,
         "endpoint": response.endpoint,
@@ -46,17 +46,17 @@ def parse_candidates(
         one = _question(label, item.question, item.answer, gold, evidence=evidence, template=context.template, **own)
         questions.append(_made(one, made_by))
         if item.twin is not None:
-            twin = _made(_twin(label, item.twin, one, context.twin_template), made_by)
+            twin = _made(_twin(label, item.twin, one, context), made_by)
             twin.category = context.twin_category or twin.category
             questions.append(twin)
     return questions
 
 
-def _twin(label: Label, twin: Twin, of: QuestionAnswer, template: str) -> QuestionAnswer:
+def _twin(label: Label, twin: Twin, of: QuestionAnswer, context: Context) -> QuestionAnswer:
     """Return the refusal question that was written with an answerable one."""
     own = {"type": "refusal", "source": "twin", "answer_kind": "refusal", "difficulty": of.difficulty}
     asked = {"entity": twin.entity, "attribute": twin.attribute if twin.kind == "near_miss" else ""}
-    return _question(label, twin.question, NO_ANSWER, [], twin=of.id, template=template, **asked, **own)
+    return _question(label, twin.question, NO_ANSWER, [], twin=of.id, template=context.template, **asked, **own)
 
 
 def _made(question: QuestionAnswer, by: dict[str, Any]) -> QuestionAnswer:

@@ -11,7 +11,6 @@ from typing import Any
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.generation.label_reader import TopicAnswer
 from fdarx_core.generation.library import role_of
-from fdarx_core.generation.multihop import BRIDGE, COMPUTATION, MULTIHOP_KINDS
 from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.passage_choice import choose_passage_pairs, choose_passages
 from fdarx_core.generation.tasks import (
@@ -22,7 +21,7 @@ from fdarx_core.generation.tasks import (
     section_name,
 )
 from fdarx_core.generation.terminology import Topic, fold
-from fdarx_core.generation.topic_questions import product_name, topic_question, topic_wording
+from fdarx_core.generation.topic_questions import product_name, topic_question
 from fdarx_core.generation.topic_sections import category_of
 from fdarx_core.generation.topics import LabelTopics, find_topics
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
@@ -52,8 +51,9 @@ class GenerationConfig:
 class Context:
     """A task with its slots, and the indices of the passages that the slots hold.
 
-    `template` and `twin_template` are the wordings of the questions that the structure of the label gives, before
-    names are put in; "" for what a model writes. `twin_category` is the topic of the twin, "" for that of the question.
+    `template` is the wording of the questions that the structure of the label gives, before
+    names are put in; "" for what a model writes. `category` and `twin_category` are the label topics of the questions,
+    "" for that of the first passage.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Context:
     slots: dict[str, Any]
     passages: list[int] = field(default_factory=list)
     template: str = ""
-    twin_template: str = ""
+    category: str = ""
     twin_category: str = ""
 
 
@@ -87,10 +87,9 @@ def make_contexts(
     contexts = [
         _topic_context(label, passages, pair, found)
         for pair in pairs
-        if pair.answered in found.answers and (pair.silent is None or pair.silent in found.silent)
+        if pair.answered in found.answers and (pair.silent is None or pair.silent in (*found.silent, *found.near))
     ]
     if by_model:
-        contexts = [one for one in contexts if one.task != GENERATE_MULTIHOP.name or _of_two_sections(one, passages)]
         contexts += _factual_contexts(label, passages, config, found.silent)
         contexts += _multihop_contexts(label, passages, config)
     asked = Counter(path for one in contexts for path in _paths(one, passages))
@@ -102,11 +101,6 @@ def make_contexts(
 
 def _paths(context: Context, passages: Sequence[Passage]) -> set[str]:
     return {section_name(passages[index]) for index in context.passages}
-
-
-def _of_two_sections(context: Context, passages: Sequence[Passage]) -> bool:
-    """Return whether the passages of a context are of several sections; rows of one table are not two hops."""
-    return len({passages[index].core_code for index in context.passages}) > 1
 
 
 def _slots(label: Label, passages: Sequence[Passage], absent: Sequence[str] = ()) -> dict[str, Any]:
@@ -138,50 +132,36 @@ def _topic_context(label: Label, passages: Sequence[Passage], pair: TopicPair, f
     """Return the context of a pair of topics, with the questions that the structure of the label gives."""
     answer = found.answers[pair.answered]
     drug, gold = product_name(label), [passages[index] for index in answer.passages]
+    difficulty = _difficulty(answer)
     item: dict[str, Any] = {
-        "question": topic_question(pair.answered, drug, pair.wording, answer.anchor, swapped=_is_swapped(label, pair)),
+        "question": topic_question(pair.answered, drug, pair.wording),
         "answer": answer.text,
+        "evidence": [quote for one in answer.statements for quote in one.quotes],
+        "type": "numeric" if pair.answered.kind in ("quantity", "reaction") else _answer_kind(answer),
+        "difficulty": difficulty,
         "twin": None,
     }
     if pair.silent is not None:
-        twin = topic_question(pair.silent, drug, pair.wording, found.anchors.get(pair.silent.kind, ""))
-        item["twin"] = {"kind": "absent", "entity": pair.silent.name, "attribute": "", "question": twin}
-    absent = [pair.silent.name] if pair.silent is not None and _fits(label, pair.silent, pair.answered) else []
-    if pair.answered.kind in MULTIHOP_KINDS:
-        task = GENERATE_MULTIHOP.name
-        held = [[one.text for one in answer.statements if one.passage == p.doc_chunk_index] for p in gold]
-        item |= {"evidence_a": held[0], "evidence_b": held[1], "kind": _hop_kind(pair.answered)}
-        slots = _slots(label, gold, absent) | {"reason": "", "link": ""}
-    else:
-        task = GENERATE_FACTUAL.name
-        difficulty = _difficulty(answer)
-        item |= {
-            "evidence": [one.text for one in answer.statements],
-            "type": "numeric" if pair.answered.kind in ("quantity", "reaction") else _answer_kind(answer),
-            "difficulty": difficulty,
+        item["twin"] = {
+            "kind": "near_miss" if pair.near else "absent",
+            "entity": pair.silent.name,
+            "attribute": pair.silent.kind if pair.near else "",
+            "question": topic_question(pair.silent, drug, pair.wording),
         }
-        slots = _slots(label, gold, absent) | {"k": 1, "prefer": ""}
-    compared = f" compared with {answer.anchor}" if answer.anchor else ""
-    slots |= {"about": pair.answered.name + compared, "written": [item]}
-    made = _context(label, task, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
-    made.template = topic_wording(pair.answered, pair.wording)
+    # A model that is told what the label lacks would believe that the label does not name the term of a near miss.
+    suits = pair.silent is not None and not pair.near and _fits(label, pair.silent, pair.answered)
+    absent = [pair.silent.name] if pair.silent is not None and suits else []
+    slots = _slots(label, gold, absent) | {"k": 1, "prefer": ""}
+    slots |= {"about": pair.answered.name, "written": [item]}
+    made = _context(label, GENERATE_FACTUAL.name, slots, gold, f"{pair.answered.kind}:{pair.answered.name}")
+    made.template, made.category = pair.wording, category_of(pair.answered)
     if pair.silent is not None:
-        made.twin_template = topic_wording(pair.silent, pair.wording)
-        made.twin_category = category_of(pair.silent.kind)
+        made.twin_category = category_of(pair.silent)
     return made
 
 
-def _is_swapped(label: Label, pair: TopicPair) -> bool:
-    """Return whether the two things that a question compares change places, so that their order tells nothing."""
-    return int(content_id(label.set_id, pair.answered.kind, pair.answered.name), 16) % 2 == 1
-
-
-def _hop_kind(topic: Topic) -> str:
-    return {COMPUTATION: "computation", BRIDGE: "bridge"}.get(topic.kind, "comparison")
-
-
 def _answer_kind(answer: TopicAnswer) -> str:
-    return "list" if any(one.has_items for one in answer.statements) else "factual"
+    return "list" if any(one.items for one in answer.statements) else "factual"
 
 
 def _difficulty(answer: TopicAnswer) -> str:

@@ -1,217 +1,235 @@
 """Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
 
-Both questions of a pair have the same wording but for the term, and over all labels every term is asked about as often
-where it is answered as where it is not; then every term that was asked where it is not answered is asked up to four
-times more where it is. So no wording tells whether a question can be answered. A term is asked of a label that is
-silent on it only where labels of similar drugs answer it, so that the question is plausible.
+Both questions of a pair have the same wording but for the term, which a hash picks, and over all labels every term is
+asked about as often where it is answered as where it is not, then up to `ANSWERED_PER_SILENT` times as often. So no
+wording tells whether a question can be answered. A term that a label does not name is asked of it only where labels of
+the same drug or of similar drugs with the same route answer it, so that the question is plausible.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fdarx_core.generation.multihop import COMPARISON, DOSES, MULTIHOP_KINDS
 from fdarx_core.generation.similar_drugs import similar_drugs
 from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.topic_questions import topic_wordings
+from fdarx_core.generation.topic_sections import CHEMISTRY
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
 
-WORDINGS = 2
-"""Wordings of a question of each kind."""
-ANSWERED_PER_SILENT = 5
+ANSWERED_PER_SILENT = 4
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
-_HOP_LABELS, _COMPARISONS = 4, 4
-"""The most labels of one drug that are asked the same multi-hop question, and comparisons of a label."""
-_SAME_NAME = 2
-"""The most labels whose products have the same name that are asked the same; such questions recur word for word."""
-_SIMILAR_DRUGS = 30
+SAME_GOLD = 3
+"""The most questions with one gold answer on labels of one drug, and refusal questions about one topic on them."""
+SLACK = 4
+"""How far the answered questions about a term may be ahead of the refusal questions about it, and behind them."""
+CHEMISTRY_SHARE, SECTION_SHARE, KIND_SHARE = 0.03, 0.09, 0.22
+"""The largest shares of constants of substances, of questions that no label is silent on, and of any kind of topics."""
+_FREE = 100
+"""Questions of a build up to which shares are not bounded, because they would allow next to nothing."""
+FEWEST_DRUGS = 20
+"""With fewer drugs, the questions cannot be balanced, and each label is asked all that it can be asked."""
+_OF_ANY_DRUG = "population"
+"""The kind of topics that are plausible for every drug, where few drugs are at hand."""
+_SIMILAR_DRUGS = 12
 """The other drugs whose topics are plausible for a drug."""
-_LEAST_SIMILARITY = {"risk": 0.3, "indication": 0.3, DOSES: 0.3, "partner": 0.1}
-"""The similarity of drugs from which topics of a kind are plausible; 0 for other kinds."""
-_FEWEST_DRUGS = 4
-"""With fewer drugs, questions cannot be balanced; what every label can be asked about is then plausible."""
-_OF_ANY_DRUG = ("quantity", "population")
-"""The kinds of topics that are plausible for every drug."""
+_LEAST_SIMILARITY, _LEAST_DRUGS = 0.15, 2
+"""The similarity from which a drug counts, and how many such drugs must answer a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPair:
     """Two topics to ask of a label in one wording: it answers the first and is silent on the second, if there is one.
 
-    Where the labels allow it, both are of one kind.
+    `near` says that the label names the term of the second.
     """
 
     answered: Topic
     silent: Topic | None
-    wording: int
+    wording: str
+    near: bool = False
 
 
 @dataclass(slots=True)
 class _Counts:
-    """How often each topic has been asked in each wording: answered less silent, silent, and of each drug and product.
+    """How often each topic, kind, and gold answer of a drug has been asked; `balance` is answered less silent.
 
-    `slack` is how far `balance` may be from 0.
+    `slack` is how far `balance` may be from 0; `bounded` says that kinds have largest shares.
     """
 
     slack: int
-    balance: Counter[tuple[Topic, int]] = field(default_factory=Counter)
-    silent: Counter[tuple[Topic, int]] = field(default_factory=Counter)
-    of_drug: Counter[tuple[str, Topic]] = field(default_factory=Counter)
-    of_product: Counter[tuple[str, Topic]] = field(default_factory=Counter)
+    bounded: bool
+    balance: Counter[Topic] = field(default_factory=Counter)
+    silent: Counter[Topic] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    golds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    topics: Counter[tuple[str, Topic, bool]] = field(default_factory=Counter)
+    total: int = 0
 
-    def may_ask(self, survey: TopicSurvey, topic: Topic, per_drug: int) -> bool:
-        """Return whether a topic may be asked of a label, whose drug and whose product's name may have others."""
-        most = min(per_drug, _HOP_LABELS) if topic.kind in MULTIHOP_KINDS else per_drug
-        return self.of_drug[survey.drug, topic] < most and self.of_product[survey.product, topic] < _SAME_NAME
+    def may_ask(self, kind: str) -> bool:
+        if not self.bounded and kind != "chemistry":
+            return True
+        share = {"chemistry": CHEMISTRY_SHARE, "section": SECTION_SHARE}.get(kind, KIND_SHARE)
+        return self.kinds[kind] + 2 <= share * max(self.total + 2, _FREE)
 
-    def add(self, survey: TopicSurvey, topic: Topic, wording: int, step: int) -> None:
-        """Note a question: `step` is 1 where the label answers it, -1 where it is silent on it."""
-        self.balance[topic, wording] += step
-        self.of_drug[survey.drug, topic] += 1
-        self.of_product[survey.product, topic] += 1
+    def add(self, drug: str, topic: Topic, gold: str) -> None:
+        """Note a question; `gold` is "" for one that the label is silent on."""
+        self.balance[topic] += 1 if gold else -1
+        self.silent[topic] += not gold
+        self.golds[drug, gold] += bool(gold)
+        self.topics[drug, topic, bool(gold)] += 1
+        self.kinds[_quota(topic)] += 1
+        self.total += 1
+
+
+def _quota(topic: Topic) -> str:
+    return "chemistry" if topic.name in CHEMISTRY else topic.kind
+
+
+@dataclass(slots=True)
+class _Left:
+    """The topics of one label that may still be asked, in an order by a hash."""
+
+    survey: TopicSurvey
+    answered: dict[Topic, str]
+    silent: dict[Topic, bool]
+    chosen: list[TopicPair] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, survey: TopicSurvey, plausible: frozenset[int], seed: int) -> _Left:
+        def shuffled(numbers: Iterable[int]) -> list[int]:
+            return sorted(numbers, key=lambda one: content_id(str(seed), survey.set_id, str(one)))
+
+        golds, topics, near = dict(zip(survey.answered, survey.golds, strict=True)), all_topics(), set(survey.near)
+        silent = shuffled(_silences(survey, plausible))
+        return cls(
+            survey,
+            {topics[number]: golds[number] for number in shuffled(survey.answered)},
+            {topics[number]: number in near for number in silent},
+        )
+
+    def keep(self, both: Collection[Topic]) -> None:
+        """Leave out the topics of terms that only labels with an answer, or only labels without one, can be asked."""
+        self.answered = {one: gold for one, gold in self.answered.items() if one in both or one.kind == "section"}
+        self.silent = {one: near for one, near in self.silent.items() if one in both}
+
+    def kinds(self) -> Counter[str]:
+        return Counter(_quota(pair.answered) for pair in self.chosen)
 
 
 def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, seed: int) -> dict[str, list[TopicPair]]:
     """Return the pairs to ask of each label, by set id.
 
-    The labels take turns. Each takes the pair after which the terms are asked most evenly; a pair that would leave a
-    wording of a term more than one question ahead on either side is not taken.
+    The labels take turns. Each takes the pair after which its kinds of topics, and over all labels the terms, are asked
+    most evenly; then topics without a pair: answers that are behind what is due to their term, and whole sections.
 
     Args:
         surveys: the labels.
-        per_label: the most pairs of a label.
+        per_label: the most pairs of a label, and the most topics without a pair.
         per_drug: the most questions about one topic of the labels of one drug, each way.
-        seed: the seed of the run, from which the order of labels and topics follows.
+        seed: the seed of the run, from which the order of labels and topics and the wordings follow.
     """
     plausible = _plausible_topics(surveys)
     queue = sorted(surveys, key=lambda one: content_id(str(seed), one.set_id))
-    left = {one.set_id: _Left.of(one, plausible[one.drug], seed) for one in queue}
-    chosen: dict[str, list[TopicPair]] = {one.set_id: [] for one in surveys}
-    counts = _Counts(1 if len({one.drug for one in surveys}) >= _FEWEST_DRUGS else per_label)
-    for same_kind in (True, False):
-        waiting = queue
-        for _ in range(per_label):
-            waiting = [
-                one
-                for one in waiting
-                if len(chosen[one.set_id]) < per_label
-                and _take(one, left[one.set_id], chosen[one.set_id], counts, per_drug, same_kind=same_kind)
-            ]
-    waiting = queue
-    for _ in range(per_label):
-        waiting = [
-            one
-            for one in waiting
-            if len(chosen[one.set_id]) < 2 * per_label
-            and _take_answered(one, left[one.set_id], chosen[one.set_id], counts, ANSWERED_PER_SILENT * per_drug)
-        ]
-    return chosen
+    left = [_Left.of(one, plausible[one.set_id], seed) for one in queue]
+    few = len({one.drug for one in surveys}) < FEWEST_DRUGS
+    both = {topic for one in left for topic in one.answered} & {topic for one in left for topic in one.silent}
+    for one in () if few else left:
+        one.keep(both)
+    counts = _Counts(2 * per_label if few else SLACK, bounded=not few)
+    for take, most in ((_take_pair, per_label), (_take_answered, 2 * per_label)):
+        # A label that has nothing to ask now may have it later, when the shares allow more questions of a kind.
+        while sum(len(one.chosen) < most and take(one, counts, per_drug, seed) for one in left):
+            pass
+    return {one.survey.set_id: one.chosen for one in left}
 
 
-@dataclass(slots=True)
-class _Left:
-    """The topics of one label that may still be asked, by kind."""
-
-    answered: dict[str, list[Topic]]
-    silent: dict[str, list[Topic]]
-
-    @classmethod
-    def of(cls, survey: TopicSurvey, plausible: frozenset[int], seed: int) -> _Left:
-        def by_kind(numbers: Iterable[int]) -> dict[str, list[Topic]]:
-            groups: dict[str, list[Topic]] = defaultdict(list)
-            for number in sorted(numbers, key=lambda one: content_id(str(seed), survey.set_id, str(one))):
-                topic = all_topics()[number]
-                groups[topic.kind].append(topic)
-            return groups
-
-        return cls(by_kind(survey.answered), by_kind(plausible.intersection(survey.silent)))
-
-
-def _take(
-    survey: TopicSurvey, left: _Left, chosen: list[TopicPair], counts: _Counts, per_drug: int, *, same_kind: bool
-) -> bool:
-    """Choose the best pair that a label has left; return whether there was one."""
-    best: tuple[tuple[int, int, int], Topic, Topic, int] | None = None
-    kinds = Counter(pair.answered.kind for pair in chosen)
-    for wording in range(WORDINGS):
-        ones = {kind: _best(topics, wording, 1, survey, counts, per_drug) for kind, topics in left.answered.items()}
-        others = {kind: _best(topics, wording, -1, survey, counts, per_drug) for kind, topics in left.silent.items()}
-        for kind, one in ones.items():
-            for other_kind, other in others.items():
-                if one is not None and other is not None and (kind == other_kind) == same_kind:
-                    cost = (one[0] + other[0], kinds[kind], one[1] + other[1])
-                    if best is None or cost < best[0]:
-                        best = cost, one[2], other[2], wording
+def _take_pair(left: _Left, counts: _Counts, per_drug: int, seed: int) -> bool:
+    """Choose the best pair of one kind that a label has left; return whether there was one."""
+    used = left.kinds()
+    best: tuple[tuple[int, int], Topic, Topic] | None = None
+    others = _cheapest(left.silent, left, counts, per_drug, answered=False)
+    for kind, (cost, topic) in _cheapest(left.answered, left, counts, per_drug, answered=True).items():
+        if kind in others and counts.may_ask(kind):
+            total = (used[kind], cost + others[kind][0])
+            if best is None or total < best[0]:
+                best = total, topic, others[kind][1]
     if best is None:
         return False
-    _, answered, silent, wording = best
-    chosen.append(TopicPair(answered, silent, wording))
-    counts.add(survey, answered, wording, 1)
-    counts.add(survey, silent, wording, -1)
-    counts.silent[silent, wording] += 1
-    left.answered[answered.kind].remove(answered)
-    left.silent[silent.kind].remove(silent)
+    _, answered, silent = best
+    left.chosen.append(TopicPair(answered, silent, _wording(left, answered, seed), left.silent.pop(silent)))
+    counts.add(left.survey.drug, answered, left.answered.pop(answered))
+    counts.add(left.survey.drug, silent, "")
     return True
 
 
-def _take_answered(survey: TopicSurvey, left: _Left, chosen: list[TopicPair], counts: _Counts, per_drug: int) -> bool:
-    """Choose the answered topic that is furthest behind what is due to it; return whether there was one."""
-    kinds = Counter(pair.answered.kind for pair in chosen)
-    best: tuple[tuple[int, int, int], Topic, int] | None = None
-    for kind, topics in left.answered.items():
-        if kind == COMPARISON and kinds[kind] >= _COMPARISONS:
+def _cheapest(
+    topics: Mapping[Topic, object], left: _Left, counts: _Counts, per_drug: int, *, answered: bool
+) -> dict[str, tuple[int, Topic]]:
+    """Return by kind the topic that is best asked next, with what the imbalance of its term grows by."""
+    best: dict[str, tuple[int, Topic]] = {}
+    step, drug = 1 if answered else -1, left.survey.drug
+    for topic, gold in topics.items():
+        after, kind = counts.balance[topic] + step, _quota(topic)
+        if kind in best and best[kind][0] == -1:
             continue
-        for topic in (one for one in topics if counts.may_ask(survey, one, per_drug)):
-            for wording in range(WORDINGS):
-                due = (ANSWERED_PER_SILENT - 1) * counts.silent[topic, wording] - counts.balance[topic, wording]
-                if kind == COMPARISON:  # no label is silent on which of two reactions is the more frequent one
-                    due = 1
-                cost = (kinds[kind], counts.of_drug[survey.drug, topic], -due)
-                if due > 0 and (best is None or cost < best[0]):
-                    best = cost, topic, wording
-    if best is None:
-        return False
-    _, topic, wording = best
-    chosen.append(TopicPair(topic, None, wording))
-    counts.add(survey, topic, wording, 1)
-    left.answered[topic.kind].remove(topic)
-    return True
-
-
-def _best(
-    topics: Sequence[Topic], wording: int, step: int, survey: TopicSurvey, counts: _Counts, per_drug: int
-) -> tuple[int, int, Topic] | None:
-    """Return the topic that is best asked next: (the imbalance that it leaves less the one before, uses, topic)."""
-    best: tuple[int, int, Topic] | None = None
-    for topic in topics:
-        balance, uses = counts.balance[topic, wording], counts.of_drug[survey.drug, topic]
-        if abs(balance + step) > counts.slack or not counts.may_ask(survey, topic, per_drug):
+        most = per_drug if answered else min(per_drug, SAME_GOLD)
+        full = answered and counts.golds[drug, str(gold)] >= SAME_GOLD
+        if full or abs(after) > counts.slack or counts.topics[drug, topic, answered] >= most or topic.kind == "section":
             continue
-        cost = (abs(balance + step) - abs(balance), uses)
-        if best is None or cost < best[:2]:
-            best = (*cost, topic)
-            if cost == (-1, 0):
-                break
+        cost = abs(after) - abs(after - step)
+        if kind not in best or cost < best[kind][0]:
+            best[kind] = cost, topic
     return best
 
 
+def _take_answered(left: _Left, counts: _Counts, per_drug: int, seed: int) -> bool:
+    """Choose the answered topic that is furthest behind what is due to it; return whether there was one."""
+    used, drug = left.kinds(), left.survey.drug
+    best: tuple[tuple[int, int], Topic] | None = None
+    for topic, gold in left.answered.items():
+        due = (ANSWERED_PER_SILENT - 1) * counts.silent[topic] - counts.balance[topic]
+        full = counts.golds[drug, gold] >= SAME_GOLD or counts.topics[drug, topic, True] >= per_drug
+        if full or (due <= 0 and topic.kind != "section" and counts.bounded) or not counts.may_ask(_quota(topic)):
+            continue
+        cost = (used[_quota(topic)], -due)
+        if best is None or cost < best[0]:
+            best = cost, topic
+    if best is None:
+        return False
+    topic = best[1]
+    left.chosen.append(TopicPair(topic, None, _wording(left, topic, seed)))
+    counts.add(drug, topic, left.answered.pop(topic))
+    return True
+
+
+def _wording(left: _Left, topic: Topic, seed: int) -> str:
+    wordings = topic_wordings(topic)
+    return wordings[int(content_id(str(seed), left.survey.set_id, topic.kind, topic.name), 16) % len(wordings)]
+
+
+def _silences(survey: TopicSurvey, plausible: frozenset[int]) -> frozenset[int]:
+    return plausible.intersection(survey.silent) | frozenset(survey.near)
+
+
 def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[int]]:
-    """Return the topics that are answered by labels of each drug, or of the drugs most similar to it, by drug."""
-    answered: dict[str, set[int]] = defaultdict(set)
+    """Return the topics that are plausible for each label, by set id.
+
+    Labels of the same drug, or of `_LEAST_DRUGS` similar drugs, that are given by the same route answer these.
+    """
+    answered: dict[tuple[str, str], set[int]] = defaultdict(set)
     for survey in surveys:
-        answered[survey.drug].update(survey.answered)
-    found: dict[str, frozenset[int]] = {}
-    for drug, similar in similar_drugs(surveys, _SIMILAR_DRUGS).items():
-        plausible = set(answered[drug])
-        if len(answered) < _FEWEST_DRUGS:
-            plausible |= {number for number, topic in enumerate(all_topics()) if topic.kind in _OF_ANY_DRUG}
-        for other, similarity in similar.items():
-            plausible |= {
-                number
-                for number in answered[other]
-                if similarity >= _LEAST_SIMILARITY.get(all_topics()[number].kind, 0)
-            }
-        found[drug] = frozenset(plausible)
-    return found
+        answered[survey.drug, survey.route].update(survey.answered)
+    similar = similar_drugs(surveys, _SIMILAR_DRUGS)
+
+    few = len({drug for drug, _ in answered}) < FEWEST_DRUGS
+    of_any = {number for number, topic in enumerate(all_topics()) if few and topic.kind == _OF_ANY_DRUG}
+    found: dict[tuple[str, str], frozenset[int]] = {}
+    for drug, route in answered:
+        others = [other for other, similarity in similar[drug].items() if similarity >= _LEAST_SIMILARITY]
+        uses = Counter(number for other in others for number in answered.get((other, route), ()))
+        common = {number for number, count in uses.items() if count >= _LEAST_DRUGS}
+        found[drug, route] = frozenset(answered[drug, route] | common | of_any)
+    return {one.set_id: found[one.drug, one.route] for one in surveys}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from fdarx_core.generation.library import load_library
 from fdarx_core.generation.terminology import Topic, fold
@@ -62,13 +63,13 @@ def short_labeler(labeler: str) -> str:
     return name
 
 
-def topic_wording(topic: Topic, wording: int) -> str:
-    """Return a wording of the questions about a topic, with {drug}, {term} and {anchor} in place of names."""
+def topic_wordings(topic: Topic) -> Sequence[str]:
+    """Return the wordings of the questions about a topic, with {drug} and {term} in place of names."""
     wordings = load_library("topic_questions")[topic.kind]
-    return str((wordings[topic.name] if isinstance(wordings, dict) else wordings)[wording])
+    found: Sequence[str] = wordings[topic.name] if isinstance(wordings, dict) else wordings
+    return found
 
 
-def topic_question(topic: Topic, drug: str, wording: int, anchor: str = "", *, swapped: bool = False) -> str:
-    """Return the question about a topic; `anchor` is what a comparison compares it with, first unless `swapped`."""
-    first, second = (topic.name, anchor) if swapped and anchor else (anchor, topic.name)
-    return topic_wording(topic, wording).format(drug=drug, anchor=first, term=second)
+def topic_question(topic: Topic, drug: str, wording: str) -> str:
+    """Return the question about a topic in one of its `topic_wordings`."""
+    return wording.format(drug=drug, term=topic.name)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
+from fdarx_core.baseline.statements import has_verb
 from fdarx_core.baseline.tokens import strip_references, with_full_stop
-from fdarx_core.generation.terminology import SearchableText, fold
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from fdarx_core.records import Passage
 
 _LEAD_IN = re.compile(r"^([A-Z][^.:;|]{2,80}?)\s?(?::|[—–]|\s-)\s+(?=[A-Z0-9(])")
 _FOOTNOTE = re.compile(r"\s*\[(?:\d{1,2}|See footnotes?(?: \[?\d{1,2}\]?)?)\s?\]", re.I)
 _POINTER = re.compile(r"\b(?:tables?|figures?|graph|above|below|the following|as follows|preceding|section)\b", re.I)
+_HEADING_WORDS, _HEADING_WORDS_WITH_STOP = 6, 2
+_SENTENCE = re.compile(r"\d|^(?:none|not|no|do|avoid|use|stop|monitor|store|keep|see|dispense|protect|rx)\b", re.I)
 _NUMBERING = re.compile(r"^\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?")
 
 
@@ -27,13 +29,25 @@ class TopicStatement:
         text: the sentence, or the sentence that announces a list with its items, or a table row; without references.
         passage: the index of its passage.
         points: whether it refers to a table, a figure or other text, without which it is not complete.
+        lead, items: of a list the sentence that announces it, and its items.
     """
 
     text: str
     passage: int
     points: bool = False
     is_row: bool = False
-    has_items: bool = False
+    lead: str = ""
+    items: tuple[str, ...] = ()
+
+    @property
+    def quotes(self) -> tuple[str, ...]:
+        """The pieces of the statement as they stand in the passage."""
+        return (self.lead, *self.items) if self.items else (self.text,)
+
+    def with_items(self, chosen: Callable[[str], bool]) -> TopicStatement:
+        """Return a list with the chosen items alone; the statement itself where none is chosen, or it is no list."""
+        items = tuple(one for one in self.items if chosen(one))
+        return replace(self, text=_listed(self.lead, items), items=items) if items else self
 
 
 @dataclass(slots=True)
@@ -75,13 +89,15 @@ def read_units(passages: Sequence[Passage]) -> list[SectionUnit]:
 def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[Passage]) -> Iterator[SectionUnit]:
     unit = SectionUnit(_bare(title), path, code)
     heads: tuple[str, ...] = ()
+    after_heading = False
     for passage in passages:
         lines = f"\n{passage.text}"
         for one in parse_passage(passage.text):
+            begins = _begins_line(one.text, lines)
             lead, statement = _statement(one, passage.doc_chunk_index)
-            above = one.heads or (heads if one.is_row else ())
+            above = _nearest(one.heads) or (heads if one.is_row else ())
             now = (*above, lead) if lead else above
-            if not lead and heads[:-1] == above and not _begins_line(one.text, lines):
+            if not lead and heads[:-1] == above and (not begins or after_heading):
                 now = heads  # a sentence of the paragraph that began with a heading
             if now != heads and (now or heads):
                 if unit.statements:
@@ -89,10 +105,16 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
                 titles = (*path, *map(_bare, now))
                 unit = SectionUnit(titles[-1] if titles else "", titles, code)
                 heads = now
+            after_heading = not statement.text
             if statement.text:
                 unit.statements.append(statement)
     if unit.statements:
         yield unit
+
+
+def _nearest(heads: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the headings without those that a heading of the same form follows: "Aspirin:" ends at "Lithium:"."""
+    return heads[-1:] if heads and heads[-1].endswith(":") else heads
 
 
 def _begins_line(text: str, lines: str) -> bool:
@@ -101,8 +123,13 @@ def _begins_line(text: str, lines: str) -> bool:
 
 
 def _statement(one: LabelStatement, passage: int) -> tuple[str, TopicStatement]:
-    """Return the heading at the beginning of a statement, "" for none, and the statement without it."""
-    text = _FOOTNOTE.sub("", strip_references(one.text))
+    """Return the heading at the beginning of a statement, "" for none, and the statement without it.
+
+    A few words without a verb are a heading by themselves: "Lithium." before a sentence on lithium.
+    """
+    text = _FOOTNOTE.sub("", strip_references(one.text)).strip()
+    if not one.is_row and not one.items and _is_heading(text):
+        return text, TopicStatement("", passage)
     lead = ""
     if not one.is_row and (found := _LEAD_IN.match(text)) and len(text) > found.end() + 20:
         lead, text = found[1].strip(), text[found.end() :]
@@ -110,11 +137,20 @@ def _statement(one: LabelStatement, passage: int) -> tuple[str, TopicStatement]:
     if one.is_row:
         text = _row(text)
     if one.items:
-        items = [_FOOTNOTE.sub("", strip_references(item)).rstrip(" .;,") for item in one.items]
-        text = f"{text.rstrip(' :')}: {'; '.join(item for item in items if item)}"
-    return lead, TopicStatement(
-        with_full_stop(text.strip()) if text.strip() else "", passage, points, one.is_row, bool(one.items)
-    )
+        announced = text.rstrip(" :")
+        stripped = (_FOOTNOTE.sub("", strip_references(item)).rstrip(" .;,") for item in one.items)
+        items = tuple(item for item in stripped if item)
+        return lead, TopicStatement(_listed(announced, items), passage, lead=announced, items=items)
+    return lead, TopicStatement(with_full_stop(text.strip()) if text.strip() else "", passage, points, one.is_row)
+
+
+def _is_heading(text: str) -> bool:
+    most = _HEADING_WORDS_WITH_STOP if text.endswith(".") else _HEADING_WORDS
+    return len(text.split()) <= most and not _SENTENCE.search(text) and not has_verb(text.lower())
+
+
+def _listed(lead: str, items: tuple[str, ...]) -> str:
+    return with_full_stop(f"{lead}: {'; '.join(items)}")
 
 
 def _row(text: str) -> str:
@@ -124,23 +160,3 @@ def _row(text: str) -> str:
 
 def _bare(title: str) -> str:
     return _NUMBERING.sub("", title).strip(" .:–—-*†•")
-
-
-class LabelWords:
-    """The whole text of a label, in which names are looked up, and the text of each of its statements."""
-
-    def __init__(self, whole: str, units: Sequence[SectionUnit]) -> None:
-        self.text = SearchableText(whole)
-        self._folded: dict[str, str] = {}
-        self.units = units
-
-    def folded(self, text: str) -> str:
-        found = self._folded.get(text)
-        if found is None:
-            found = self._folded[text] = fold(text)
-        return found
-
-    def names(self, text: str, probes: Sequence[str]) -> bool:
-        """Return whether a piece of the label has one of the names."""
-        folded = self.folded(text)
-        return any(probe in folded for probe in probes)

@@ -18,6 +18,7 @@ _PRODUCTS = frozenset(  # the Medicine names are those of the schema before 2006
 )
 _SUBSTANCES = frozenset(("ingredientSubstance", "activeIngredientSubstance"))
 _MOIETY, _GENERIC, _INGREDIENT = "activeMoiety", "genericMedicine", "ingredient"
+_SUFFIX = "suffix"
 _PACKAGES = ("containerPackagedProduct", "containerPackagedMedicine")
 _GENERIC_NAMES = f"*/{_GENERIC}/name"
 _NAME_FIELDS = {
@@ -125,7 +126,7 @@ def _tags(element: Element) -> list[str]:
 
 def _product(element: Element) -> Product:
     names = (*element.iterfind(_NAME), *element.iterfind(_GENERIC_NAMES))
-    product = Product(names=list(dict.fromkeys(filter(None, (clean(raw_text(one)) for one in names)))))
+    product = Product(names=list(dict.fromkeys(filter(None, map(_product_name, names)))))
     rows: dict[tuple[str, str, str, str], None] = {}
     for substance in filter(_is_active, element.iter(*_SUBSTANCES)):
         own = _name_and_unii(substance)
@@ -138,6 +139,14 @@ def _product(element: Element) -> Product:
         product.moieties.append(moiety_name)
         product.moiety_uniis.append(moiety_unii)
     return product
+
+
+def _product_name(name: Element) -> str:
+    """Return a name with its suffix as another word, "Plegridy Pen", unless the suffix begins with a sign."""
+    for suffix in name.iterchildren(_SUFFIX):
+        if (suffix.text or "").strip()[:1].isalnum():
+            suffix.text = f" {suffix.text}"
+    return clean(raw_text(name))
 
 
 def _name_and_unii(element: Element) -> tuple[str, str]:
@@ -168,7 +177,7 @@ def _values(element: Element) -> list[tuple[str, str | None]]:
         if child.tag == CODE and child.get("codeSystem") == system:
             values.append((field_of_code, child.get("code")))
         elif child.tag == _NAME and tag in _NAME_FIELDS:
-            values.append((_NAME_FIELDS[tag], raw_text(child)))
+            values.append((_NAME_FIELDS[tag], _product_name(child)))
     return values
 
 

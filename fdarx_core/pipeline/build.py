@@ -25,7 +25,7 @@ from fdarx_core.generation.transfers import (
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.build_audit import audit_build
+from fdarx_core.pipeline.build_audit import audit_build, effective_size
 from fdarx_core.pipeline.build_steps import (
     Roles,
     baseline,
@@ -302,6 +302,7 @@ class Build(PipelineJob):
                 summary["agreement"] = [asdict(stage) for stage in vote_agreement(self._vote_splits())]
             splits = choose_splits(self.run, dev_drugs=self.spec.dev_drugs, seed=self.spec.amounts.seed)
             summary["splits"] = splits.summary()
+            summary["effective_size"] = effective_size(self.run)
             summary["audit"] = audit_build(self.run, splits)
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
             self.run.file("questions.html").write_text(questions_page(self.run, summary))

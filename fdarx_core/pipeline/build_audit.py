@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from fdarx_core.evaluation.artifact_audit import audit_artifacts
+from fdarx_core.evaluation.artifact_reading import ReadingScores, reading_scores
 from fdarx_core.evaluation.audit_questions import AuditedLabel
-from fdarx_core.records import Figure, Label, QuestionAnswer, content_id
+from fdarx_core.labels.drugs import words_of
+from fdarx_core.records import Figure, Label, Passage, QuestionAnswer, content_id
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+from fdarx_core.storage.published import QUESTION_TYPES
 from fdarx_core.storage.splits import TEST, Splits, drugs_of_labels
 
 MOST_AUDITED = 50_000
@@ -32,9 +35,24 @@ def audit_build(run: RunDirectory, splits: Splits, most: int = MOST_AUDITED) -> 
         StorageError: a part of the run can't be read.
     """
     labels, note = _audited_labels(run, splits, most)
-    audit = audit_artifacts(_questions(run, labels), _labels(run, labels))
+    audit = audit_artifacts(_questions(run, labels), _labels(run, labels), scores=_scores(run, labels))
     write_records(run.file("metrics.parquet"), [*audit.figures, *audit.openings], Figure)
     return audit.summary() | {"note": note}
+
+
+def effective_size(run: RunDirectory) -> dict[str, int]:
+    """Return by type how many questions of a run are distinct: by drug, label topic and gold answer.
+
+    Labels of one drug repeat each other, so that a benchmark of many questions may ask few things. Refusal questions,
+    which have one gold answer, count by what they ask about.
+    """
+    drug_of = {set_id: drug or set_id for set_id, drug in drugs_of_labels(run)}
+    found: dict[str, set[str]] = {kind: set() for kind in QUESTION_TYPES}
+    for part in run.parts("questions"):
+        for row in read_table(part, ["set_id", "type", "category", "answer", "entity"]).to_pylist():
+            gold = " ".join(words_of(row["entity"] or row["answer"]))
+            found[row["type"]].add(content_id(drug_of.get(row["set_id"], row["set_id"]), row["category"], gold))
+    return {kind: len(distinct) for kind, distinct in found.items()}
 
 
 def _audited_labels(run: RunDirectory, splits: Splits, most: int) -> tuple[set[str], str]:
@@ -66,6 +84,23 @@ def _audited_labels(run: RunDirectory, splits: Splits, most: int) -> tuple[set[s
 def _questions(run: RunDirectory, labels: Collection[str]) -> Iterator[QuestionAnswer]:
     for part in run.parts("questions"):
         yield from (row for row in read_records(part, QuestionAnswer) if row.set_id in labels)
+
+
+def _scores(run: RunDirectory, labels: Collection[str]) -> dict[str, ReadingScores]:
+    """Return what the labels have of the words of their questions; one part of the run is in memory at a time."""
+    found: dict[str, ReadingScores] = {}
+    for at, part in enumerate(run.parts("questions")):
+        asked = defaultdict(list)
+        for row in read_records(part, QuestionAnswer):
+            if row.set_id in labels:
+                asked[row.set_id].append(row)
+        texts = defaultdict(list)
+        for passage in read_records(run.parts("passages")[at], Passage):
+            if passage.set_id in asked:
+                texts[passage.set_id].append(passage.text)
+        for set_id, rows in asked.items():
+            found |= reading_scores(rows, texts[set_id])
+    return found
 
 
 def _labels(run: RunDirectory, labels: Collection[str]) -> Iterator[AuditedLabel]:

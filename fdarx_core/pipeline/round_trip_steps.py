@@ -149,7 +149,6 @@ def keep_twins(state: LabelState) -> None:
     rejects = [Reject(one.id, LAST_STAGE, "twin_rejected", one.twin, one.set_id) for one in alone]
     before = len(state.questions)
     dropped = {one.id for one in alone}
-    state.questions = [one for one in state.questions if one.id not in dropped]
-    for one in state.questions:
-        one.twin = one.twin if one.twin in ids else ""
+    kept = [one for one in state.questions if one.id not in dropped]
+    state.questions = [replace(one, twin="") if one.twin and one.twin not in ids else one for one in kept]
     state.account(LAST_STAGE, before, len(state.questions), len(state.questions), rejects)

@@ -12,6 +12,7 @@ from fdarx_core.storage.dataset_card import AuditRow, audit_row
 
 _METRICS = {
     "classifiers": ("refusal_", "type_"),
+    "readers": ("reading_",),
     "wordings": ("one_sided_", "recurring"),
     "answers": ("answer_in_", "answer_from_", "answerable_"),
     "lengths": ("answer_words_",),

@@ -208,5 +208,7 @@ def audit_row(figure: Mapping[str, Any]) -> AuditRow:
         for name in ("value", "low", "high", "chance", "bound")
     )
     interval = f"{low} to {high}" if low and high else ""
+    if figure.get("low_bound") is not None:
+        bound = f"{figure['low_bound']:.{digits}f} to {bound}"
     questions, drugs = (f"{figure[name]:,}" for name in ("rows", "clusters"))
     return AuditRow(figure["name"], value, interval, chance, bound, questions, drugs, figure["reason"])

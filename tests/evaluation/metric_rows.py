@@ -15,8 +15,9 @@ from rank_bm25 import BM25Okapi
 
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, make_contexts
-from fdarx_core.generation.pairing import WORDINGS, TopicPair
+from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import TASKS
+from fdarx_core.generation.topic_questions import topic_wordings
 from fdarx_core.generation.topics import find_topics
 from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.llm.baseline import response_to
@@ -71,7 +72,7 @@ def _of_label(label: Label, passages: list[Passage]) -> Iterator[MetricRow]:
 def _questions(label: Label, passages: list[Passage]) -> list[QuestionAnswer]:
     """Two questions on everything that the label answers by rules."""
     answered = find_topics(label, passages).answers
-    pairs = [TopicPair(topic, None, wording) for topic in answered for wording in range(WORDINGS)]
+    pairs = [TopicPair(topic, None, wording) for topic in answered for wording in topic_wordings(topic)[:2]]
     questions: list[QuestionAnswer] = []
     for context in make_contexts(label, passages, GenerationConfig(), pairs):
         task = TASKS[context.task]

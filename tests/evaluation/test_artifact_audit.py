@@ -20,6 +20,7 @@ from sklearn.naive_bayes import MultinomialNB
 from fdarx_core.evaluation import artifact_audit
 from fdarx_core.evaluation.artifact_audit import audit_artifacts, fails
 from fdarx_core.evaluation.artifact_classifiers import area_under_curve, drawn_questions, drug_halves, refusal_f1
+from fdarx_core.evaluation.artifact_reading import ReadingScores, reading_scores
 from fdarx_core.evaluation.audit_figures import ArtifactAudit, AuditFigure
 from fdarx_core.evaluation.audit_questions import AuditedLabel, audited_questions
 from fdarx_core.evaluation.naive_bayes import character_features, cross_fitted_scores, word_features
@@ -84,8 +85,10 @@ def test_a_word_that_only_refusals_have_is_found(features: str, masked: str) -> 
     keys = {"features": features, "masked": masked}
     assert value(audit, "refusal_f1", **keys) > 0.9
     assert value(audit, "refusal_auc", **keys) > 0.95
-    assert figure(audit, "refusal_f1", **keys).failed
-    assert any(message.startswith("F1 of refusals by") and "bound is 0.60" in message for message in audit.failed)
+    assert figure(audit, "refusal_auc", **keys).failed
+    assert any(
+        message.startswith("AUC of telling refusals by") and "0.40 and 0.60" in message for message in audit.failed
+    )
 
 
 def test_equal_wordings_pass() -> None:
@@ -196,13 +199,53 @@ def test_a_build_without_questions_has_no_figures() -> None:
     assert audit_artifacts([]) == ArtifactAudit()
 
 
-@pytest.mark.parametrize(("low", "failed"), [(0.45, False), (0.55, True)])
-def test_a_high_f1_fails_only_if_refusals_are_told(low: float, failed: bool) -> None:
-    """A classifier that calls every question a refusal has F1 0.67 and accuracy 0.5."""
-    keys = {"masked": "drug", "features": "words"}
-    f1 = AuditFigure(0.67, 0.6, 0.7, metric="refusal_f1", keys=keys, bound=0.6)
-    accuracy = AuditFigure(low + 0.05, low, low + 0.1, metric="refusal_accuracy", keys=keys)
-    assert fails(f1, [f1, accuracy]) is failed
+@pytest.mark.parametrize(
+    ("value", "low", "high", "failed"),
+    [
+        (0.55, 0.52, 0.58, False),
+        (0.66, 0.61, 0.71, True),
+        (0.34, 0.29, 0.39, True),
+        (0.66, 0.44, 0.88, False),
+    ],
+    ids=["within", "above", "below", "of few drugs"],
+)
+def test_an_auc_fails_on_either_side_of_a_guess(value: float, low: float, high: float, failed: bool) -> None:
+    auc = AuditFigure(value, low, high, metric="refusal_auc", bound=0.6, low_bound=0.4)
+    assert fails(auc) is failed
+
+
+FILLER = [f"Statement {word} on something else." for word in ("one", "two", "three", "four", "five", "six")]
+
+
+def reading_aucs(label_says: str) -> dict[str, float | None]:
+    """The AUCs of the readers of words, of questions on 12 drugs about a thing that each label has or lacks."""
+    questions: list[QuestionAnswer] = []
+    scores: dict[str, ReadingScores] = {}
+    for at in range(12):
+        of_label = [
+            asked(kind, f"Drug{at}", f"What does the label of Drug{at} say on {subject}?", f"Yes {at}.", f"label-{at}")
+            for number, subject in enumerate(SUBJECTS[:10])
+            for kind in [("factual", "refusal")[(number + at) % 2]]
+        ]
+        known = " ".join(word for one in of_label if one.type == "factual" for word in one.question.split())
+        scores |= reading_scores(of_label, [f"The label of a drug. {known}", label_says.format(at=at), *FILLER])
+        questions += of_label
+    figures = audit_artifacts(questions, scores=scores).figures
+    return {one.keys["reader"]: one.value for one in figures if one.metric == "reading_auc"}
+
+
+def test_refusals_whose_words_the_label_lacks_are_told_by_words() -> None:
+    told = reading_aucs("Nothing else stands here.")
+    assert told["coverage"] is not None and told["coverage"] > 0.9
+    assert told["bm25"] is not None and told["bm25"] > 0.9
+    alike = reading_aucs(f"What does the label of Drug{{at}} say on {' '.join(SUBJECTS)}")
+    assert alike["coverage"] is not None and alike["coverage"] < 0.8
+
+
+def test_without_labels_the_readers_of_words_are_not_measured() -> None:
+    assert reading_scores([], ["text"]) == {}
+    [one] = reading_scores([asked("factual", "Velorin", "What is Velorin for?")], ["Velorin is for gout."]).values()
+    assert one.coverage == 1.0
 
 
 def test_questions_that_recur_with_another_answer_fail() -> None:
@@ -276,7 +319,7 @@ def test_lengths_and_first_words() -> None:
 
 def test_a_build_shows_its_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The questions of the built-in rules pass; a build that fails is shown as such."""
-    monkeypatch.setattr(artifact_audit, "fails", lambda one, _: one.metric == "recurring_other_gold")
+    monkeypatch.setattr(artifact_audit, "fails", lambda one: one.metric == "recurring_other_gold")
     done = run_job("build", "--labels", EXAMPLES, "--out", tmp_path / "run", "--cpus", 2)
     assert done.returncode == 0, done.stderr
     audit = json.loads((tmp_path / "run" / "run.json").read_text())["audit"]
@@ -310,11 +353,11 @@ def test_a_large_build_is_audited_by_some_drugs(example_build: Path, tmp_path: P
     assert {one["rows"] for one in whole["figures"] if one["metric"] == "recurring"} == {asked_of.total()}
     assert whole["note"] == ""
 
-    some = audit_build(run, Splits(), most=asked_of.total() // 2)
+    some = audit_build(run, Splits(), most=asked_of.total() * 3 // 4)
     [audited] = {one["rows"] for one in some["figures"] if one["metric"] == "recurring"}
     first = sorted(asked_of, key=lambda drug: content_id("audit", drug))
     sums = [sum(asked_of[drug] for drug in first[: at + 1]) for at in range(len(first))]
-    assert audited == next(total for total in sums if total >= asked_of.total() // 2) < asked_of.total()
+    assert audited == next(total for total in sums if total >= asked_of.total() * 3 // 4) < asked_of.total()
     assert f"the audit reads {audited:,} of {asked_of.total():,} questions" in some["note"]
     assert f"on {sums.index(audited) + 1} of {len(asked_of)} drugs" in some["note"]
     assert some["note"] in dataset_card(BenchmarkCounts(), [], {"audit": some})

@@ -13,6 +13,7 @@ from fdarx_core.records import Highlight, Label, Passage, Section
 INDICATIONS, DOSAGE, FORMS, CONTRAINDICATIONS = "34067-9", "34068-7", "43678-2", "34070-3"
 WARNINGS, REACTIONS, INTERACTIONS, POPULATIONS = "43685-7", "34084-4", "34073-7", "43684-0"
 DESCRIPTION, PHARMACOLOGY, KINETICS, SUPPLY = "34089-3", "34090-1", "43682-4", "34069-5"
+BOXED, OVERDOSAGE, MECHANISM = "34066-1", "34088-5", "43679-0"
 
 TITLES = {
     INDICATIONS: "INDICATIONS AND USAGE",
@@ -27,6 +28,9 @@ TITLES = {
     PHARMACOLOGY: "CLINICAL PHARMACOLOGY",
     KINETICS: "CLINICAL PHARMACOLOGY > Pharmacokinetics",
     SUPPLY: "HOW SUPPLIED",
+    BOXED: "WARNING: HEART FAILURE",
+    OVERDOSAGE: "OVERDOSAGE",
+    MECHANISM: "CLINICAL PHARMACOLOGY > Mechanism of Action",
 }
 SET_ID = "set-1"
 
@@ -76,3 +80,7 @@ def answer_of(kind: str, name: str, *pieces: Piece, **fields: Any) -> TopicAnswe
 
 def is_silent_on(kind: str, name: str, *pieces: Piece, **fields: Any) -> bool:
     return Topic(kind, name) in topics_of(*pieces, **fields).silent
+
+
+def is_near_miss(kind: str, name: str, *pieces: Piece, **fields: Any) -> bool:
+    return Topic(kind, name) in topics_of(*pieces, **fields).near

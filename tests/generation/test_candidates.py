@@ -17,9 +17,9 @@ from fdarx_core.pipeline.build_steps import baseline, generate
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.steps import Address
 from fdarx_core.records import NO_ANSWER, QuestionAnswer, Reject, Response
-from tests.generation.test_contexts import DIGOXIN, LABEL, PARTNER, PASSAGES, PIECES
+from tests.generation.test_contexts import DIGOXIN, LABEL, PARTNER, PASSAGES
 
-HOPS = TopicPair(Topic("computation", "maximum daily dose"), None, 0)
+OTHER = TopicPair(Topic("risk", "pancreatitis"), None, "What does the label of {drug} say about {term}?")
 
 
 def context_of(pair: TopicPair) -> Context:
@@ -64,21 +64,19 @@ def test_a_twin_is_a_refusal_question_that_names_its_question() -> None:
     assert (twin.category, twin.difficulty, twin.template) == (one.category, one.difficulty, one.template)
 
 
-def test_two_passages_are_gold_with_the_evidence_of_both() -> None:
-    [one] = questions(context_of(HOPS))
-    assert (one.type, one.source, one.answer_kind, one.difficulty) == (
-        "multihop",
-        "section_pair",
-        "multihop",
-        "computation",
-    )
-    assert one.gold_passages == [3, 4] and one.evidence == [PIECES[3][1], PIECES[4][1]]
+def test_a_twin_whose_entity_the_label_names_is_a_near_miss() -> None:
+    context = context_of(PARTNER)
+    context.twin_category = "Adverse Events"
+    context.slots["written"][0]["twin"] |= {"kind": "near_miss", "attribute": "overdose"}
+    one, twin = questions(context)
+    assert (one.source, twin.source, twin.attribute) == ("section", "twin", "overdose")
+    assert twin.category == "Adverse Events"
 
 
 def test_ids_follow_from_label_question_and_answer() -> None:
-    ids = [one.id for one in (*questions(context_of(PARTNER)), *questions(context_of(HOPS)))]
+    ids = [one.id for one in (*questions(context_of(PARTNER)), *questions(context_of(OTHER)))]
     assert len(set(ids)) == len(ids) == 3
-    again = [one.id for one in (*questions(context_of(PARTNER)), *questions(context_of(HOPS)))]
+    again = [one.id for one in (*questions(context_of(PARTNER)), *questions(context_of(OTHER)))]
     assert again == ids
     item = context_of(PARTNER).slots["written"][0]
     other, _ = questions(context_of(PARTNER), {"items": [{**item, "answer": "Monitor it."}]})
@@ -100,7 +98,7 @@ def test_a_reply_without_questions_is_a_reject_that_says_so() -> None:
 
 
 def state() -> LabelState:
-    contexts = make_contexts(LABEL, PASSAGES, GenerationConfig(passages=2), [PARTNER, HOPS], by_model=True)
+    contexts = make_contexts(LABEL, PASSAGES, GenerationConfig(passages=2), [PARTNER, OTHER], by_model=True)
     identity = Identity("set-1", 1, "", "", "", "", "", [], "", "", Source("label.xml"))
     return LabelState(identity, label=LABEL, passages=list(PASSAGES), contexts=contexts)
 

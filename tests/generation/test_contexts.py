@@ -8,11 +8,12 @@ from fdarx_core.generation.contexts import Context, GenerationConfig, make_conte
 from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.generation.terminology import Topic
-from fdarx_core.generation.topic_questions import topic_question
+from fdarx_core.generation.topic_questions import topic_question, topic_wordings
 from tests.generation.made_labels import (
     DOSAGE,
     INTERACTIONS,
     KINETICS,
+    OVERDOSAGE,
     REACTIONS,
     SUPPLY,
     TITLES,
@@ -32,13 +33,15 @@ PIECES: list[Piece] = [
     (SUPPLY, "Velorin tablets are supplied as 200 mg and 400 mg tablets, white and scored."),
     (
         KINETICS,
+        OVERDOSAGE,
         "Velorinib is absorbed within two hours, and food does not change that in men or women, as two small studies "
         "show.",
     ),
 ]
 PASSAGES = made_passages(*PIECES)
 LABEL = made_label(PASSAGES)
-PARTNER = TopicPair(Topic("partner", "digoxin"), Topic("partner", "lithium"), 0)
+WORDING = topic_wordings(Topic("partner", "digoxin"))[0]
+PARTNER = TopicPair(Topic("partner", "digoxin"), Topic("partner", "lithium"), WORDING)
 
 
 def contexts(*pairs: TopicPair, by_model: bool = False, **amounts: int) -> list[Context]:
@@ -55,7 +58,7 @@ def test_a_pair_of_topics_is_written_with_its_evidence_and_its_twin() -> None:
     context, item = item_of(PARTNER)
     assert context.task == GENERATE_FACTUAL.name and context.passages == [0]
     assert item == {
-        "question": topic_question(PARTNER.answered, "Velorin", 0),
+        "question": topic_question(PARTNER.answered, "Velorin", WORDING),
         "answer": DIGOXIN,
         "evidence": ["Velorin raised the AUC of digoxin by 22%.", "Monitor digoxin concentrations in all patients."],
         "type": "factual",
@@ -64,29 +67,31 @@ def test_a_pair_of_topics_is_written_with_its_evidence_and_its_twin() -> None:
             "kind": "absent",
             "entity": "lithium",
             "attribute": "",
-            "question": topic_question(Topic("partner", "lithium"), "Velorin", 0),
+            "question": topic_question(Topic("partner", "lithium"), "Velorin", WORDING),
         },
     }
-    assert context.template == context.twin_template == topic_question(Topic("partner", "{term}"), "{drug}", 0)
+    assert context.template == WORDING
+    assert context.category == context.twin_category == "Drug Interactions"
     assert context.slots["absent"] == ["lithium"]
     assert context.slots["passages"] == [{"section": f"{TITLES[INTERACTIONS]} > Digoxin", "table": "", "text": DIGOXIN}]
 
 
-def test_a_twin_may_be_of_another_kind_and_has_its_own_wording() -> None:
-    context, item = item_of(TopicPair(PARTNER.answered, Topic("quantity", "melting point"), 1))
-    assert item["twin"] == {
-        "kind": "absent",
-        "entity": "melting point",
-        "attribute": "",
-        "question": topic_question(Topic("quantity", "melting point"), "Velorin", 1),
-    }
-    assert context.template != context.twin_template
-    assert context.slots["absent"] == []  # a model is not to put a constant in the place of a drug
+def test_what_the_label_names_is_no_absent_term_for_a_model() -> None:
+    pair = TopicPair(Topic("overdose", "nausea"), Topic("overdose", "rash"), "{drug} {term}?", near=True)
+    pieces: list[Piece] = [
+        (REACTIONS, "Rash and nausea were seen."),
+        (OVERDOSAGE, "An overdose of Velorin may cause nausea in adults."),
+    ]
+    passages = made_passages(*pieces)
+    [context] = make_contexts(made_label(passages), passages, GenerationConfig(), [pair])
+    assert context.slots["absent"] == []
+    twin = context.slots["written"][0]["twin"]
+    assert (twin["kind"], twin["entity"], twin["attribute"]) == ("near_miss", "rash", "overdose")
 
 
 def test_a_topic_without_a_twin_is_asked_alone() -> None:
-    context, item = item_of(TopicPair(PARTNER.answered, None, 0))
-    assert item["twin"] is None and context.twin_template == "" and context.slots["absent"] == []
+    context, item = item_of(TopicPair(PARTNER.answered, None, WORDING))
+    assert item["twin"] is None and context.twin_category == "" and context.slots["absent"] == []
 
 
 @pytest.mark.parametrize(
@@ -98,24 +103,17 @@ def test_a_topic_without_a_twin_is_asked_alone() -> None:
     ],
 )
 def test_the_kind_and_difficulty_follow_from_the_statements(answered: Topic, kind: str, difficulty: str) -> None:
-    _, item = item_of(TopicPair(answered, None, 0))
+    _, item = item_of(TopicPair(answered, None, topic_wordings(answered)[0]))
     assert (item["type"], item["difficulty"]) == (kind, difficulty)
 
 
-def test_two_passages_have_the_evidence_of_each() -> None:
-    context, item = item_of(TopicPair(Topic("computation", "maximum daily dose"), None, 0))
-    assert context.task == GENERATE_MULTIHOP.name and context.passages == [3, 4]
-    assert item["evidence_a"] == [PIECES[3][1]] and item["evidence_b"] == [PIECES[4][1]]
-    assert str(item["answer"]).startswith("1,200 mg / 400 mg = 3 tablets. ") and item["kind"] == "computation"
-
-
 def test_what_the_label_does_not_answer_or_is_not_silent_on_makes_no_context() -> None:
-    assert contexts(TopicPair(Topic("partner", "warfarin"), Topic("partner", "lithium"), 0)) == []
-    assert contexts(TopicPair(Topic("partner", "digoxin"), Topic("risk", "pancreatitis"), 0)) == []
+    assert contexts(TopicPair(Topic("partner", "warfarin"), Topic("partner", "lithium"), WORDING)) == []
+    assert contexts(TopicPair(Topic("partner", "digoxin"), Topic("risk", "pancreatitis"), WORDING)) == []
 
 
 def test_the_outline_marks_the_sections_that_are_asked_about_and_the_own_one() -> None:
-    one, other = contexts(PARTNER, TopicPair(Topic("risk", "pancreatitis"), None, 0))
+    one, other = contexts(PARTNER, TopicPair(Topic("risk", "pancreatitis"), None, WORDING))
     marks = [line.partition(" (")[2] for line in one.slots["outline"].split("\n")]
     assert marks == ["here)", "asked)", "", "", "", ""]
     assert [line.partition(" (")[2] for line in other.slots["outline"].split("\n")][:2] == ["asked)", "here)"]
@@ -129,7 +127,7 @@ def test_the_rules_write_on_topics_alone_and_a_model_on_passages_too() -> None:
     assert [one.id for one in by_model[:1]] == [one.id for one in by_rules]
     assert len(by_model) > len(by_rules)
     assert all(one.slots["written"] == [] for one in by_model[1:])
-    assert not any(one.template or one.twin_template for one in by_model[1:])
+    assert not any(one.template or one.category for one in by_model[1:])
     assert len({one.id for one in by_model}) == len(by_model)
 
 

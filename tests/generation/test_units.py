@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fdarx_core.generation.units import SectionUnit, read_units
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from tests.generation.made_labels import (
@@ -54,6 +56,30 @@ def test_a_lead_in_is_the_heading_of_its_paragraph() -> None:
     assert digoxin.text == "Velorin raises digoxin levels by 20%."
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Aspirin:\nVelorin raises aspirin levels.\nLithium:\nVelorin raises lithium levels.",
+        "Aspirin. Velorin raises aspirin levels.\nLithium. Velorin raises lithium levels.",
+        "Aspirin - Velorin raises aspirin levels.\nLithium - Velorin raises lithium levels.",
+    ],
+    ids=["with a colon", "with a full stop", "with a dash"],
+)
+def test_the_heading_of_the_next_unit_belongs_to_none_before(text: str) -> None:
+    found = {one.titles[-1]: one.text for one in units((INTERACTIONS, text))}
+    assert found["Lithium"] == "Velorin raises lithium levels."
+    assert found["Aspirin"] == "Velorin raises aspirin levels."
+
+
+def test_of_a_list_only_the_chosen_items_are_kept() -> None:
+    [unit] = units((WARNINGS, "Monitor these patients:\n- those with gout;\n- those older than 65 years."))
+    listed = unit.statements[0]
+    chosen = listed.with_items(lambda item: "gout" in item)
+    assert chosen.text == "Monitor these patients: those with gout."
+    assert chosen.quotes == ("Monitor these patients", "those with gout")
+    assert listed.with_items(lambda item: "asthma" in item) == listed
+
+
 def test_a_paragraph_without_a_lead_in_does_not_belong_to_the_one_before() -> None:
     text = "Warfarin: Velorin raises the INR in most patients.\nOther drugs were not studied with it."
     warfarin, other = units((INTERACTIONS, text))
@@ -67,7 +93,7 @@ def test_a_list_is_one_statement_with_all_of_its_items() -> None:
     )
     listed, stop = unit.statements
     assert listed.text == "Monitor these patients: those with gout; those older than 65 years."
-    assert listed.has_items and not stop.has_items and not listed.points
+    assert listed.items == ("those with gout", "those older than 65 years") and not stop.items and not listed.points
 
 
 def test_a_table_row_is_a_statement_in_which_each_cell_keeps_its_heading() -> None:

@@ -100,6 +100,22 @@ def test_names_of_one_product() -> None:
     assert (label.marketing_categories, label.application_numbers) == (["NDA"], ["NDA000001"])
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("Inventa<suffix>Pen</suffix>", "Inventa Pen"),
+        ("Inventa <suffix>Delayed Release\n</suffix>\n ", "Inventa Delayed Release"),
+        ("Inventa<suffix/>", "Inventa"),
+        ("Inventa<suffix>-D</suffix>", "Inventa-D"),
+        ("Inventa<suffix>24</suffix>", "Inventa 24"),
+        ("Inventa B<sub>12</sub>", "Inventa B12"),
+    ],
+)
+def test_the_suffix_of_a_name_is_another_word(written: str, name: str) -> None:
+    label, _ = read(document(subject=subject(product(written, "inventol", "1-1", ""))))
+    assert (label.drug_name, label.products[0].names[0]) == (name, name)
+
+
 def test_several_products_and_the_parts_of_a_kit() -> None:
     part = product("Partola", "partolol", "3-3", "", tag="partProduct")
     kit = f'<code code="2-2" codeSystem="{NDC}"/><name>Inventa Pak</name><part>{part}</part>'

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.generation.pairing import ANSWERED_PER_SILENT, pair_topics
-from fdarx_core.generation.topic_questions import product_name
+from fdarx_core.generation.pairing import pair_topics
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build_steps import baseline, build_steps, survey_labels
 from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
@@ -57,7 +55,6 @@ def test_all_types_are_made_of_every_label(examples: list[LabelState]) -> None:
     for state in examples:
         kinds = {question.type for question in state.questions}
         assert kinds >= {"factual", "refusal"}, state.identity.source.name
-    assert sum(question.type == "multihop" for state in examples for question in state.questions) >= 4
 
 
 def test_gold_passages_exist_and_hold_the_answers_numbers(examples: list[LabelState]) -> None:
@@ -78,7 +75,7 @@ def test_refusal_entities_are_nowhere_in_the_label(examples: list[LabelState]) -
         for question in state.questions:
             if question.type == "refusal":
                 assert question.entity.casefold() in question.question.casefold()
-                assert question.entity.casefold() not in document
+                assert question.attribute or question.entity.casefold() not in document
 
 
 def test_ids_are_unique_and_repeatable(examples: list[LabelState]) -> None:
@@ -108,16 +105,11 @@ def test_a_refusal_question_stands_beside_the_question_that_it_was_written_with(
                 assert of[question.twin].set_id == question.set_id and of[question.twin].type != "refusal"
 
 
-def test_each_wording_of_a_topic_is_asked_with_an_answer_and_without(examples: list[LabelState]) -> None:
+def test_a_refusal_question_has_the_wording_of_its_twin(examples: list[LabelState]) -> None:
     """Before the filters; those who answer a question that they do not know cannot tell by its wording."""
-    answered, silent = Counter[str](), Counter[str]()
-    for state in examples:
-        name = product_name(label_of(state))
-        for question in state.candidates:
-            (silent if question.type == "refusal" else answered)[question.question.replace(name, "{drug}")] += 1
-    assert silent and answered
-    for asked in silent | answered:
-        assert silent[asked] - 1 <= answered[asked] <= max(silent[asked] + 1, ANSWERED_PER_SILENT * silent[asked])
+    candidates = {question.id: question for state in examples for question in state.candidates}
+    refusals = [question for question in candidates.values() if question.type == "refusal"]
+    assert refusals and all(one.template == candidates[one.twin].template for one in refusals)
 
 
 def label_of(state: LabelState) -> Label:
