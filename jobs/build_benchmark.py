@@ -317,6 +317,8 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         print("\n".join(f"  {message}" for message in audit["failed"]))
     print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
     print(f"  {who_judged(info['config'])}")
+    if effective := sum(info.get("effective_size", {}).values()):
+        print(f"  {effective:,} distinct combinations of drug, topic and gold answer")
     for line in unusable_lines(info):
         print(f"  {line}")
     if cut := info.get("labels_read_in_part"):

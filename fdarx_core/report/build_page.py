@@ -313,7 +313,11 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         samples=questions,
         retention=retention(stages, counts),
         result=result_sentence(asked_about, counts.labels),
-        first_lines=[*unusable_lines(info), *first_lines(asked_about, sections_without_questions(counts))],
+        first_lines=[
+            *unusable_lines(info),
+            *_effective_line(info),
+            *first_lines(asked_about, sections_without_questions(counts)),
+        ],
         figures=[
             by_drug(asked_about),
             by_section(asked_about),
@@ -335,6 +339,11 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         stage_notes=PAGE_WORDS["stage_notes"],
         why_rejected=why_rejected,
     )
+
+
+def _effective_line(info: Mapping[str, Any]) -> list[str]:
+    size = sum(info.get("effective_size", {}).values())
+    return [f"There are {size:,} distinct combinations of drug, topic and gold answer."] if size else []
 
 
 def _asked_and_lost(counts: BuildCounts) -> tuple[Counter[str], dict[str, Counter[str]]]:
