@@ -29,6 +29,9 @@ MOST_DRAWN = 5000
 REFUSAL_AUC_BOUNDS = (0.40, 0.60)
 """The AUC of telling refusals from the question alone with which an audit passes; 0.38 is 0.62 if it is flipped."""
 
+BALANCED_DRUGS = 20
+"""The drugs from which these bounds hold: the questions of fewer drugs cannot be balanced by topic."""
+
 MASKS = {"drug": "drug names masked", "drug_entity": "drug names masked, entities left out"}
 FEATURES = {"words": "words and word pairs", "characters": "n-grams of 3 to 5 characters"}
 _TYPE_NAMES = "factual, multi-hop or refusal"
@@ -92,7 +95,7 @@ def _of_classes(
                 features = _features([questions[at] for at in drawn], mask, kind)
                 scores = cross_fitted_scores(features, halves[drawn], classes[drawn], number)
                 measured = _measured(scores, halves[drawn], classes[drawn], drawn, bootstrap)
-            figures += _named(measured, number, mask, kind, reason)
+            figures += _named(measured, number, mask, kind, reason, bootstrap.drugs)
     return figures
 
 
@@ -119,7 +122,10 @@ def _measured(scores: Numbers, halves: Codes, classes: Codes, drawn: Codes, boot
     return [f1, accuracy, bootstrap.estimate(float(value[0]), np.concatenate(samples), drawn)]
 
 
-def _named(measured: Sequence[Estimate], number: int, mask: str, kind: str, reason: str) -> list[AuditFigure]:
+def _named(
+    measured: Sequence[Estimate], number: int, mask: str, kind: str, reason: str, drugs: int
+) -> list[AuditFigure]:
+    low, high = REFUSAL_AUC_BOUNDS if drugs >= BALANCED_DRUGS else (None, None)
     keys = {"masked": mask, "features": kind}
     by = f"by {FEATURES[kind]} ({MASKS[mask]})"
     if number > 2:
@@ -132,8 +138,8 @@ def _named(measured: Sequence[Estimate], number: int, mask: str, kind: str, reas
             one,
             name=f"{name} {by}",
             chance=0.5,
-            bound=REFUSAL_AUC_BOUNDS[1] if metric == "refusal_auc" else None,
-            low_bound=REFUSAL_AUC_BOUNDS[0] if metric == "refusal_auc" else None,
+            bound=high if metric == "refusal_auc" else None,
+            low_bound=low if metric == "refusal_auc" else None,
             reason=reason,
         )
         for (metric, name), one in zip(_REFUSAL_METRICS.items(), measured, strict=True)
