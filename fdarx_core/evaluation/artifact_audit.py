@@ -7,7 +7,7 @@ equal figures, in whatever order they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from fdarx_core.evaluation.artifact_classifiers import classifier_figures
 from fdarx_core.evaluation.artifact_reading import ReadingScores, reading_figures

@@ -20,7 +20,7 @@ from sklearn.naive_bayes import MultinomialNB
 from fdarx_core.evaluation import artifact_audit
 from fdarx_core.evaluation.artifact_audit import audit_artifacts, fails
 from fdarx_core.evaluation.artifact_classifiers import area_under_curve, drawn_questions, drug_halves, refusal_f1
-from fdarx_core.evaluation.artifact_reading import reading_scores
+from fdarx_core.evaluation.artifact_reading import ReadingScores, reading_scores
 from fdarx_core.evaluation.audit_figures import ArtifactAudit, AuditFigure
 from fdarx_core.evaluation.audit_questions import AuditedLabel, audited_questions
 from fdarx_core.evaluation.naive_bayes import character_features, cross_fitted_scores, word_features
@@ -219,7 +219,8 @@ FILLER = [f"Statement {word} on something else." for word in ("one", "two", "thr
 
 def reading_aucs(label_says: str) -> dict[str, float | None]:
     """The AUCs of the readers of words, of questions on 12 drugs about a thing that each label has or lacks."""
-    questions, scores = [], {}
+    questions: list[QuestionAnswer] = []
+    scores: dict[str, ReadingScores] = {}
     for at in range(12):
         of_label = [
             asked(kind, f"Drug{at}", f"What does the label of Drug{at} say on {subject}?", f"Yes {at}.", f"label-{at}")
