@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import TypeAlias
 
 from fdarx_core.baseline.statements import speaks_for_itself
@@ -27,7 +28,7 @@ from fdarx_core.generation.topic_sections import (
     WARNINGS,
     Kind,
 )
-from fdarx_core.generation.units import SectionUnit, TopicStatement, read_units
+from fdarx_core.generation.units import TopicStatement, read_units
 from fdarx_core.generation.values import only_value
 from fdarx_core.records import Label, Passage
 
@@ -193,8 +194,23 @@ class LabelReader:
         return not self._sections.keys().isdisjoint(codes)
 
     @cached_property
-    def _tabled(self) -> list[SectionUnit]:
-        return [unit for unit in self.units if unit.code in REACTIONS | WARNINGS | STUDIES]
+    def _by_name(self) -> dict[str, list[tuple[int, str, TopicStatement]]]:
+        """The statements that have each name of a term, with their places and the LOINC codes of their sections."""
+        found: dict[str, list[tuple[int, str, TopicStatement]]] = {}
+        statements = ((unit.code, one) for unit in self.units for one in unit.statements)
+        for at, (code, one) in enumerate(statements):
+            for name in self._named(one.text):
+                found.setdefault(name, []).append((at, code, one))
+        return found
+
+    def _naming(self, term: TopicTerm, codes: Collection[str]) -> list[TopicStatement]:
+        """Return the statements of sections that name a term, in order."""
+        found = {at: (code, one) for name in term.names for at, code, one in self._by_name.get(name, ())}
+        return [one for _, (code, one) in sorted(found.items(), key=itemgetter(0)) if code in codes]
+
+    @cached_property
+    def _named_in_titles(self) -> frozenset[str]:
+        return frozenset().union(*(_longest_names(title) for titles in self._titles for title in titles))
 
     @cached_property
     def _rated(self) -> frozenset[str]:
@@ -217,7 +233,7 @@ class LabelReader:
         if topic.kind == "quantity":
             return self._quantity(topic, term)
         if topic.kind == "reaction":
-            named = [one for unit in self._tabled for one in unit.statements if self._names_term(one, term)]
+            named = self._naming(term, REACTIONS | WARNINGS | STUDIES)
             found, short = reaction_rates(named, term, self._aliases)
             return self._answer(topic, found, short) if found else None
         if topic.kind in SCOPED:
@@ -227,14 +243,13 @@ class LabelReader:
     def _stated(self, kind: Kind, term: TopicTerm) -> list[TopicStatement]:
         """Return the statements of a section that name a term, of lists the items; none if one cannot stand alone."""
         chosen: dict[TopicStatement, None] = {}
-        for unit in self.units:
-            for one in unit.statements if unit.code in kind.stated else ():
-                if _longest_names(self._fold(one.text)).isdisjoint(term.names):
-                    continue
-                part = one.with_items(lambda text: not _longest_names(self._fold(text)).isdisjoint(term.names))
-                if not _stands_alone(part) or (kind.value is not None and not kind.value.search(part.text)):
-                    return []
-                chosen[part] = None
+        for one in self._naming(term, kind.stated):
+            if _longest_names(self._fold(one.text)).isdisjoint(term.names):
+                continue
+            part = one.with_items(lambda text: not _longest_names(self._fold(text)).isdisjoint(term.names))
+            if not _stands_alone(part) or (kind.value is not None and not kind.value.search(part.text)):
+                return []
+            chosen[part] = None
         return list(chosen)
 
     def _titled(self, kind: Kind, term: TopicTerm) -> list[TopicStatement]:
@@ -242,6 +257,8 @@ class LabelReader:
 
         There are none where a statement elsewhere cannot be understood without what stands around it.
         """
+        if self._named_in_titles.isdisjoint(term.names):
+            return []
         chosen: dict[TopicStatement, None] = {}
         for unit, titles in zip(self.units, self._titles, strict=True):
             if unit.code in kind.titled and titles:
@@ -253,14 +270,13 @@ class LabelReader:
             return []
         elsewhere = 0
         held = " ".join(self._fold(one.text) for one in chosen)
-        for unit in self.units:
-            for one in unit.statements if unit.code in kind.stated else ():
-                if one in chosen or not self._names_term(one, term) or self._fold(one.text).strip() in held:
-                    continue
-                if not _stands_alone(one):
-                    return []
-                chosen[one] = None
-                elsewhere += 1
+        for one in self._naming(term, kind.stated):
+            if one in chosen or self._fold(one.text).strip() in held:
+                continue
+            if not _stands_alone(one):
+                return []
+            chosen[one] = None
+            elsewhere += 1
         return list(chosen) if elsewhere <= _MOST_ELSEWHERE else []
 
     def _quantity(self, topic: Topic, term: TopicTerm) -> TopicAnswer | None:
@@ -270,21 +286,17 @@ class LabelReader:
         number, is on another substance, or on some patients alone.
         """
         chosen: dict[TopicStatement, str] = {}
-        for unit in () if self.several else self.units:
-            for one in unit.statements if unit.code in PHARMACOLOGY | DESCRIPTION else ():
-                if not self._names_term(one, term) or not _NUMBER.search(one.text):
-                    continue
-                elsewhere = any(map(self._fold(one.text).__contains__, self._other_substances))
-                value = only_value(one.text, term)
-                if one.is_row or one.items or elsewhere or not value or _OF_SOME.search(one.text):
-                    return None
-                chosen[one] = value
+        for one in () if self.several else self._naming(term, PHARMACOLOGY | DESCRIPTION):
+            if not _NUMBER.search(one.text):
+                continue
+            elsewhere = any(map(self._fold(one.text).__contains__, self._other_substances))
+            value = only_value(one.text, term)
+            if one.is_row or one.items or elsewhere or not value or _OF_SOME.search(one.text):
+                return None
+            chosen[one] = value
         if len({re.sub(r"\W", "", value) for value in chosen.values()}) != 1:
             return None
         return self._answer(topic, list(chosen)[:1], next(iter(chosen.values())))
-
-    def _names_term(self, one: TopicStatement, term: TopicTerm) -> bool:
-        return not self._named(one.text).isdisjoint(term.names)
 
     def _fold(self, text: str) -> str:
         found = self.folded.get(text)

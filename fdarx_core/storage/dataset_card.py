@@ -116,6 +116,7 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
         settings=settings,
         questions=tally.types.total(),
         labels=tally.labels,
+        effective=sum(about.get("effective_size", {}).values()),
         passages=tally.passages,
         splits=_split_rows(data),
         dev=any(one.split != SPLITS[0] for one in data),
