@@ -151,13 +151,14 @@ def test_the_key_goes_to_its_own_server_and_nowhere_else(
     assert KEY.encode() not in b"".join(file.read_bytes() for file in tmp_path.rglob("*.parquet"))
 
 
-def test_the_baseline_answers_by_the_rules(task: Task[Any]) -> None:
+def test_the_baseline_answers_by_rules_and_judges_nothing(task: Task[Any]) -> None:
     model = Model("baseline")
     assert model.ask(task, word("abc")).text == "cba"
     assert [reply.text for reply in asyncio.run(model.ask_many_async(task, ROWS[:2]))] == ["0drow", "1drow"]
     answers = [{"name": "label", "text": "In patients with anuria or with gout."}]
     slots = {"question": "Who must not take Zorbutrin?", "gold": "In patients with anuria", "answers": answers}
-    assert [one.relation for one in model.ask("compare_answers", slots).comparisons] == ["adds"]
+    with pytest.raises(Unparsable, match="only a language model can answer this task"):
+        model.ask("compare_answers", slots)
     with pytest.raises(Unparsable, match="no word to turn round"):
         model.ask(task, word(""))
 
