@@ -37,7 +37,12 @@ def benchmark(example_build: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     copyfile(published / "labels.jsonl", folder / "labels.jsonl")
     rows = [json.loads(line) for line in (published / "qa.jsonl").read_text().splitlines()]
     for row in rows:
-        if row["qfilter_category"] in ("Use in Specific Populations", "Drug Interactions", "Adverse Events"):
+        if row["qfilter_category"] in (
+            "Use in Specific Populations",
+            "Drug Interactions",
+            "Adverse Events",
+            "Indications & Usage",
+        ):
             row["qfilter_category"] = TOPIC
     (folder / "qa.jsonl").write_text("\n".join(map(json.dumps, rows)))
     return folder

@@ -63,7 +63,7 @@ def test_a_document_is_answered_from_as_soon_as_it_is_added(served: Service, pla
     assert reply.pop("version") > before["index"]["version"]
     assert reply == {"added": 1, "chunks": 1, "rejected": [], "corpus": "own"}
     after = served.ask(QUESTION).json()
-    assert "seven years" in after["answer"] and after["passages"][0]["title"] == "Reserve samples"
+    assert "seven years" in after["answer"] and "Reserve samples" in [one["title"] for one in after["passages"]]
     assert served.get("/v1/corpora").json()["corpora"][0]["documents"] == 2
     assert served.ask("How long do stability studies run?").json()["passages"]
 
