@@ -112,7 +112,8 @@ def test_replies_that_end_parse_under_the_schema_of_their_task(replies: Replies)
     reasons: dict[str, list[str]] = defaultdict(list)
     for response in replies.responses:
         reasons[response.task].append(why_none(response))
-    assert reasons.keys() == ALL_TASKS.keys()
+    # template questions, on which these tasks are asked, have none of two passages
+    assert reasons.keys() == ALL_TASKS.keys() - {"judge_support_multihop", "judge_quality_multihop"}
     for task, found in reasons.items():
         # random weights may run on in a string or in white space; what ends must fit
         assert set(found) <= {"", "truncated_reply"}, task

@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 ENGINE = "tiny"
 AMOUNTS = ("--passages", 3, "--section-pairs", 2, "--twins", 4)
 WRITTEN = ("--generator", ENGINE, "--reader", ENGINE, "--judge", ENGINE)
-JUDGED = ("--generator", "baseline", "--reader", "baseline", "--judge", ENGINE)
+JUDGED = ("--generator", "baseline", "--reader", "none", "--judge", ENGINE, "--strict")
 COUNTERS = ("prompt_tokens", "generation_tokens", "prefix_cache_hits", "request_success")
 NO_REPLY = {"truncated_reply", "failed_request"}
 """Why nothing is read from a reply of random weights: it ran on, in text or in white space, or was too much to ask."""
