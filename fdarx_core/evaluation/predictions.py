@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from fdarx_core.baseline.refusals import declines
 from fdarx_core.evaluation.scoring import GRADE_ANSWER
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED, PromptContext
 from fdarx_core.llm import Task, Unparsable, source_digest
+from fdarx_core.llm.reply_text import json_values, without_fences, without_thoughts
 from fdarx_core.llm.task import reply_text
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Response, content_id
 from fdarx_core.storage.imported_predictions import ImportedPrediction
@@ -125,10 +125,6 @@ def _line_end(reply: str, start: int) -> int:
 
 ANSWERED, REFUSED, UNPARSED = "answered", "refused", "unparsed"
 
-_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning|reflection)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_THOUGHT_OPENS = re.compile(r"<(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE)
-_THOUGHT_CLOSES = re.compile(r"</(?:think|thinking|thought|reasoning|reflection)>", re.IGNORECASE)
-_FENCE = re.compile(r"```[a-z]*[ ]*\n?(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
 _LEAD_IN = re.compile(
     r"^[\s>#]*(?:here is (?:the|my) (?:answer|reply|response)\s*:\s*)?"
     r"(?P<b>[*_]{0,2})(?:the |my )?(?:final |short )?(?:answer|reply|response)\s*"
@@ -158,7 +154,8 @@ def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
     """Parse a reply; `numbered` maps the markers to passages (`PromptContext.numbered`). Never raises.
 
     1. Thoughts in tags are dropped; one that does not end leaves no answer (unclosed_thought).
-    2. A JSON object with an answer in it, fenced or not, is read by its fields; an answer of null is a refusal.
+    2. A JSON object with an answer in it, fenced or between sentences, is read by its fields; an
+       answer of null is a refusal.
     3. Citations are taken out (`split_citations`), then Markdown fences and lead-ins such as "Answer:".
     4. What is left is the answer, or a refusal (`declines`); nothing left is no_answer.
     """
@@ -168,23 +165,15 @@ def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
     if fields := _json_fields(text):
         answer, ranges, refuses = fields
     else:
-        answer, ranges = split_citations(_unfenced(text))
+        answer, ranges = split_citations(without_fences(text))
         refuses = False
-    answer = _LEAD_IN.sub("", _unfenced(answer)).strip()
+    answer = _LEAD_IN.sub("", without_fences(answer)).strip()
     cited, unknown = _resolved(ranges, numbered)
     if refuses or declines(answer):
         return ParsedReply(REFUSED, answer, cited, unknown)
     if not any(character.isalnum() for character in answer):
         return ParsedReply(UNPARSED, answer, cited, unknown, "no_answer")
     return ParsedReply(ANSWERED, answer, cited, unknown)
-
-
-def without_thoughts(reply: str) -> str | None:
-    """Return a reply without thoughts in tags and surrounding white space; None if a thought does not end."""
-    text = _THOUGHT.sub("", reply) if "</" in reply else reply
-    if _THOUGHT_OPENS.search(text):
-        return None
-    return _THOUGHT_CLOSES.split(text)[-1].strip()  # the prompt's template may have opened it
 
 
 def _resolved(ranges: list[CitedRange], numbered: Mapping[int, Passage]) -> tuple[list[Passage], int]:
@@ -197,31 +186,20 @@ def _resolved(ranges: list[CitedRange], numbered: Mapping[int, Passage]) -> tupl
     return [numbered[number] for number in meant], len(unknown)
 
 
-def _unfenced(text: str) -> str:
-    """Return the text without the marks of Markdown fences; their content stays."""
-    return _FENCE.sub(r"\1", text).strip() if "```" in text else text
-
-
 def _json_fields(text: str) -> tuple[str, list[CitedRange], bool] | None:
-    """Answer, citations and whether the answer is null, of a reply that is a JSON object or has one in a fence."""
-    for candidate in (text, *(found[1] for found in _FENCE.finditer(text))):
-        if candidate.lstrip().startswith("{") and (fields := _object(candidate)):
-            answer_key = next((key for key in _ANSWER_KEYS if key in fields), None)
-            if answer_key is not None:
-                answer = fields[answer_key]
-                listed: Any = next((fields[key] for key in _CITED_KEYS if key in fields), [])
-                items = listed if isinstance(listed, list) else [listed]
-                text, ranges = split_citations("" if answer is None else str(answer))
-                return text, [pair for item in items for pair in in_list(str(item))] or ranges, answer is None
+    """Answer, citations and whether the answer is null, of a reply that is a JSON object or has one in it."""
+    for value in json_values(text) if "{" in text else ():
+        fields = (
+            {str(key).lower().replace(" ", "_"): item for key, item in value.items()} if isinstance(value, dict) else {}
+        )
+        answer_key = next((key for key in _ANSWER_KEYS if key in fields), None)
+        if answer_key is not None:
+            answer = fields[answer_key]
+            listed: Any = next((fields[key] for key in _CITED_KEYS if key in fields), [])
+            items = listed if isinstance(listed, list) else [listed]
+            text, ranges = split_citations("" if answer is None else str(answer))
+            return text, [pair for item in items for pair in in_list(str(item))] or ranges, answer is None
     return None
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return {str(key).lower().replace(" ", "_"): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 
 ANSWER_FULL_LABEL = Task.load("answer_full_label", str, from_passages)

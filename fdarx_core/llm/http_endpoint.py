@@ -35,7 +35,7 @@ from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
 from fdarx_core.llm.litellm_transport import LitellmTransport
 from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
 from fdarx_core.llm.reply import reply_form, without_length_limits
-from fdarx_core.llm.task import strip_code_fence
+from fdarx_core.llm.reply_text import json_values
 from fdarx_core.llm.transport import HttpTransport, Transport
 from fdarx_core.llm.wire_formats import (
     BLANK_CHARACTERS,
@@ -388,15 +388,17 @@ def schema_fault(text: str, request: Request, mode: OutputMode) -> str:
     After mode json_schema only the top level is checked: a whole check would cost a twentieth of the CPU time. Upper
     limits of lengths do not count: what is too long is cut where it can be, and a second reply is seldom shorter.
     """
-    try:
-        reply = orjson.loads(strip_code_fence(text.strip()).encode("utf-8", "replace"))
-    except orjson.JSONDecodeError as error:
-        return f"it is no JSON: {error}"
+    faults = (_misfit(reply, request.schema, mode) for reply in json_values(text))
+    first = next(faults, "it is no JSON")
+    return first and ("" if "" in faults else first)
+
+
+def _misfit(reply: Any, schema: Mapping[str, Any], mode: OutputMode) -> str:
     if mode != "json_schema":
-        schema = without_length_limits(request.schema, upper_only=True)
-        misfit = next(jsonschema.Draft202012Validator(schema).iter_errors(reply), None)
+        limits = without_length_limits(schema, upper_only=True)
+        misfit = next(jsonschema.Draft202012Validator(limits).iter_errors(reply), None)
         return f"{misfit.json_path}: {misfit.message[:200]}" if misfit else ""
-    missing = set(request.schema.get("required", ())) - set(reply if isinstance(reply, dict) else ())
+    missing = set(schema.get("required", ())) - set(reply if isinstance(reply, dict) else ())
     return f"it lacks {sorted(missing)}" if missing else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -18,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
 from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, validation_message
+from fdarx_core.llm.reply_text import json_values, without_thoughts
 from fdarx_core.records import Request, Response
 
 _PLAIN_TEXT = "text"
@@ -27,7 +27,6 @@ _KEYED = tuple(field.name for field in fields(Request) if field.name != "key")
 _CUT_SHORT = {"length": "truncated_reply", "content_filter": "filtered_reply"}
 _TELLING_LENGTH = 15
 """Characters from which on a text of a reply is not the same by chance as one of an example."""
-_FENCED = re.compile(r"^```(?:json)?\s*\n(.*?)\n?\s*```$", re.DOTALL | re.IGNORECASE)
 
 
 ReplyT = TypeVar("ReplyT", bound="BaseModel | str", default=Any)
@@ -38,7 +37,7 @@ class Unparsable(ValueError):
     """A response without a usable reply. `reason` is a fixed name to count by, `detail` describes this case.
 
     Reasons: failed_request, undecided, empty_reply, truncated_reply, filtered_reply, invalid_json, wrong_shape,
-    copied_example.
+    unclosed_thought, copied_example.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -135,20 +134,36 @@ class Task(Generic[ReplyT]):
     def parse(self, response: Response) -> ReplyT:
         """Return the reply in a response. Raises Unparsable, whose reason says why there is none.
 
-        A reply whose texts are all copied from the reply of one example of the prompt is none (copied_example).
+        Thoughts in tags are left out, and a structured reply may stand in a fence or between sentences. A reply whose
+        texts are all copied from the reply of one example of the prompt is none (copied_example).
         """
         text = reply_text(response)
         reply: BaseModel | str = text
         if issubclass(self.reply, BaseModel):
-            try:
-                reply = self.reply.model_validate_json(strip_code_fence(text))
-            except ValidationError as error:
-                not_json = error.errors()[0]["type"] == "json_invalid"
-                raise Unparsable("invalid_json" if not_json else "wrong_shape", validation_message(error)) from None
+            reply = self._structured(text)
         said = self._telling_texts(reply)
         if said and any(said <= shown for shown in self._example_texts):
             raise Unparsable("copied_example", f"it repeats an example of the prompt: {min(said)[:120]!r}")
         return cast(ReplyT, reply)
+
+    def _structured(self, text: str) -> BaseModel:
+        """Return the reply in a text. Raises Unparsable for what the likeliest JSON in it lacks."""
+        reply_class = cast(type[BaseModel], self.reply)
+        try:
+            return reply_class.model_validate_json(text)
+        except ValidationError as error:
+            fault = error
+        if without_thoughts(text) is None:
+            raise Unparsable("unclosed_thought", f"it ends with {text[-80:]!r}")
+        found = False
+        for value in json_values(text):
+            try:
+                return reply_class.model_validate_json(orjson.dumps(value))
+            except ValidationError as error:
+                fault, found = (fault if found else error), True
+            except TypeError:  # what is no JSON for others, such as unpaired surrogates
+                continue
+        raise Unparsable("wrong_shape" if found else "invalid_json", validation_message(fault))
 
     def by_rules(self, slots: Mapping[str, Any]) -> str:
         """Return the baseline's reply as text, in JSON where it is structured. Raises Undecided as the baseline."""
@@ -226,12 +241,6 @@ def reply_text(response: Response) -> str:
     if not text:
         raise Unparsable("empty_reply", f"{len(response.text)} characters, all white space")
     return text
-
-
-def strip_code_fence(text: str) -> str:
-    """Return a reply without the Markdown fence that models often put around JSON."""
-    fenced = _FENCED.match(text)
-    return fenced[1] if fenced else text
 
 
 def request_key(request: Request) -> str:

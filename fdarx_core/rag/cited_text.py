@@ -13,7 +13,7 @@ from typing import Literal
 
 from fdarx_core.baseline.refusals import declines
 from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.evaluation.predictions import without_thoughts
+from fdarx_core.llm.reply_text import without_thoughts
 from fdarx_core.rag.marks import without_marks
 
 _GAP = r"\s{0,3}"

@@ -279,8 +279,8 @@ def test_the_newer_name_of_max_tokens(task: Task[Any], server: LoopbackServer) -
 
 @pytest.mark.parametrize(
     "first",
-    ['The word is {"text": "cba"}', '{"txt": "cba"}', '{"text": ["cba"]}', "[]", ""],
-    ids=["prose", "other field", "other type", "list", "empty"],
+    ["The word is cba", '{"txt": "cba"}', '{"text": ["cba"]}', "[]", "", '<think>{"text": "cba"}</think>cba'],
+    ids=["prose", "other field", "other type", "list", "empty", "thought"],
 )
 def test_one_repair(first: str, task: Task[Any], server: LoopbackServer) -> None:
     server.faults = lambda call: Fault(text=first) if len(call.body["messages"]) == 4 else None
@@ -306,7 +306,16 @@ def test_a_repair_that_does_not_fit_leaves_the_first_reply(task: Task[Any], serv
     assert (response.text, response.reason, response.attempts) == ("cba", "", 2)
 
 
-@pytest.mark.parametrize("text", ['{"text": "cba"}', '```json\n{"text": "cba"}\n```', '  {"text":"cba"}\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"text": "cba"}',
+        '```json\n{"text": "cba"}\n```',
+        '  {"text":"cba"}\n',
+        '<think>{"text": "abc"}?</think>{"text": "cba"}',
+        'Here it is: {"text": "cba"}',
+    ],
+)
 def test_what_needs_no_repair(text: str, task: Task[Any], server: LoopbackServer) -> None:
     server.faults = lambda call: Fault(text=text)
     [response] = ask_all(task, model(server, structured="text"), "abc")

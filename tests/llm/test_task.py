@@ -79,7 +79,21 @@ def test_prompt_that_does_not_fit_its_task(task: Task[Any], spelling: str, old: 
         Task(prompt, task.reply, task.baseline).check()
 
 
-@pytest.mark.parametrize("text", ['{"text": "cba"}', ' \n{"text": " cba "}\n', '```json\n{"text": "cba"}\n```'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"text": "cba"}',
+        ' \n{"text": " cba "}\n',
+        '```json\n{"text": "cba"}\n```',
+        'Here is the word.\n```json\n{"text": "cba"}\n```\nTell me if you need more.',
+        'The word {abc} backwards: {"text": "cba"}. Is that what you wanted?',
+        '<think>\n{"text": "abc"}? No.\n</think>\n\n{"text": "cba"}',
+        '[THINK]{"text": "abc"}[/THINK]{"text": "cba"}',
+        'It may be {"text": "abc"}</think>```\n{"text": "cba"}```',
+        '{"text": "bca"} is wrong. Once more: {"text": "cba"}',
+        '{"word": "abc"} gives {"text": "cba"}',
+    ],
+)
 def test_replies_that_can_be_read(task: Task[Any], text: str) -> None:
     assert task.parse(replace(ANSWER, text=text)).text == "cba"
 
@@ -96,6 +110,10 @@ def test_replies_that_can_be_read(task: Task[Any], text: str) -> None:
         ({"text": "I can't help with that."}, "invalid_json"),
         ({"text": "[" * 100_000}, "invalid_json"),
         ({"text": '{"text": "\\ud800"}'}, "invalid_json"),
+        ({"text": "{" * 100_000}, "invalid_json"),
+        ({"text": '{"a":' * 20_000}, "invalid_json"),
+        ({"text": '<think>It is {"text": "cba"}'}, "unclosed_thought"),
+        ({"text": '<think>It is {"text": "cba"}</think>cba'}, "invalid_json"),
         ({"text": "null"}, "wrong_shape"),
         ({"text": '{"text": 7}'}, "wrong_shape"),
         ({"text": '{"text": "cba", "note": "sure"}'}, "wrong_shape"),
@@ -108,12 +126,18 @@ def test_replies_that_can_not_be_read(task: Task[Any], change: dict[str, Any], r
     assert 0 < len(caught.value.detail) < 400
 
 
+def test_tags_and_control_characters_in_a_text_of_the_reply_stay(task: Task[Any]) -> None:
+    """vLLM's grammars let control characters pass where a text has a `maxLength`."""
+    for text in ("a <think> b", "a\x18b\nc", "</think>", "```json {} ```"):
+        assert task.parse(replace(ANSWER, text=f'{{"text": "{text}"}}')).text == text
+
+
 @given(text=st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_any_text_is_parsed_or_has_a_reason(task: Task[Any], text: str) -> None:
     try:
         task.parse(replace(ANSWER, text=text))
     except Unparsable as lost:
-        assert lost.reason in {"empty_reply", "invalid_json", "wrong_shape"}
+        assert lost.reason in {"empty_reply", "invalid_json", "wrong_shape", "unclosed_thought"}
 
 
 def test_a_task_travels(task: Task[Any]) -> None:
