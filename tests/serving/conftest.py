@@ -1,12 +1,14 @@
-"""A browser, and the stand-in that its pages come from."""
+"""A browser, the stand-in that its pages come from, and an index to which documents are added."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from jobs.cli import main as fdarx
 from tests.serving.browser import browser as chromium
 from tests.serving.page_server import Behaviour, PageServer, serving
 
@@ -58,3 +60,12 @@ def page(context: BrowserContext, server: PageServer) -> Iterator[Page]:
     opened.wait_for_selector("#send:enabled")
     yield opened
     assert faults == []
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """An index of one document, by its words alone."""
+    (tmp_path / "first.txt").write_text("Stability studies of tablets run for twelve months at 25 degrees.")
+    out = str(tmp_path / "index")
+    assert fdarx(["index", "--documents", str(tmp_path / "first.txt"), "--words-only", "--out", out, "--quiet"]) == 0
+    return out

@@ -13,7 +13,6 @@ import pytest
 
 from fdarx_core.pipeline.uploading import upload_name
 from fdarx_core.retrieval.index import IndexStore
-from jobs.cli import main as fdarx
 from serving.http import add_key
 from serving.retriever import CorpusStore
 from serving.settings import ServiceSettings
@@ -22,14 +21,6 @@ from tests.serving.local_service import LocalBackend, Reply, Service, label_chun
 
 QUESTION = "How long are reserve samples of quaxelite kept?"
 TEXT = b"# Reserve samples\n\nReserve samples of quaxelite are kept for seven years in a dry room.\n"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> str:
-    (tmp_path / "first.txt").write_text("Stability studies of tablets run for twelve months at 25 degrees.")
-    out = str(tmp_path / "index")
-    assert fdarx(["index", "--documents", str(tmp_path / "first.txt"), "--words-only", "--out", out, "--quiet"]) == 0
-    return out
 
 
 @pytest.fixture
