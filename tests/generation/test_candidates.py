@@ -52,7 +52,12 @@ def test_a_question_has_what_it_was_made_from() -> None:
     assert " ".join(one.evidence) == DIGOXIN
     assert (one.set_id, one.drug_name, one.category) == ("set-1", "Velorin", "Drug Interactions")
     assert one.template == context.template
-    assert (one.task, one.task_version, one.endpoint, one.response_key) == (context.task, 3, "small", "key-1")
+    assert (one.task, one.task_version, one.endpoint, one.response_key) == (
+        context.task,
+        TASKS[context.task].version,
+        "small",
+        "key-1",
+    )
 
 
 def test_a_twin_is_a_refusal_question_that_names_its_question() -> None:
