@@ -8,7 +8,7 @@ from typing import Any
 from fdarx_core.generation.contexts import Context
 from fdarx_core.generation.tasks import GENERATE_MULTIHOP, TASKS, Twin
 from fdarx_core.labels.loinc import topic_of
-from fdarx_core.llm import Unparsable
+from fdarx_core.llm import Baseline, Unparsable
 from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Reject, Response, content_id
 
 STAGE = "generate"
@@ -34,6 +34,7 @@ def parse_candidates(
         "task_version": response.task_version,
         "endpoint": response.endpoint,
         "response_key": response.key,
+        "template": context.template if response.endpoint == Baseline.name else "",  # a model has its own wordings
     }
     questions: list[QuestionAnswer] = []
     for item in reply.items:
@@ -43,7 +44,7 @@ def parse_candidates(
         else:
             own = {"type": "factual", "source": "section", "answer_kind": item.type, "difficulty": item.difficulty}
             evidence = item.evidence
-        one = _question(label, item.question, item.answer, gold, evidence=evidence, template=context.template, **own)
+        one = _question(label, item.question, item.answer, gold, evidence=evidence, **own)
         questions.append(_made(one, made_by))
         if item.twin is not None:
             twin = _made(_twin(label, item.twin, one, context), made_by)
@@ -56,7 +57,7 @@ def _twin(label: Label, twin: Twin, of: QuestionAnswer, context: Context) -> Que
     """Return the refusal question that was written with an answerable one."""
     own = {"type": "refusal", "source": "twin", "answer_kind": "refusal", "difficulty": of.difficulty}
     asked = {"entity": twin.entity, "attribute": twin.attribute if twin.kind == "near_miss" else ""}
-    return _question(label, twin.question, NO_ANSWER, [], twin=of.id, template=context.template, **asked, **own)
+    return _question(label, twin.question, NO_ANSWER, [], twin=of.id, **asked, **own)
 
 
 def _made(question: QuestionAnswer, by: dict[str, Any]) -> QuestionAnswer:

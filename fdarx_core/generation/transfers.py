@@ -82,8 +82,8 @@ class PortableQuestion:
 def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestion | None:
     """Return a question as it can be asked of other labels.
 
-    None for a refusal question, for one on a topic, which has a twin of its own, and for one that does not name its
-    product once as questions write it, or that has other words of the drug's names, which would be wrong elsewhere.
+    None for a refusal question, for a template question, which has a twin of its own, and for one that does not name
+    its product once as questions write it, or that has other words of the drug's names, which would be wrong elsewhere.
     """
     before, product, after = question.question.partition(product_name(label))
     names = {word for name in (*label.aliases, *label.substances, label.labeler) for word in content_words(name)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -51,7 +52,6 @@ def test_a_question_has_what_it_was_made_from() -> None:
     assert (one.answer, one.gold_passages, one.gold_codes, one.gold_has_answer) == (DIGOXIN, [0], ["34073-7"], [True])
     assert " ".join(one.evidence) == DIGOXIN
     assert (one.set_id, one.drug_name, one.category) == ("set-1", "Velorin", "Drug Interactions")
-    assert one.template == context.template
     assert (one.task, one.task_version, one.endpoint, one.response_key) == (
         context.task,
         TASKS[context.task].version,
@@ -67,6 +67,15 @@ def test_a_twin_is_a_refusal_question_that_names_its_question() -> None:
     assert twin.entity == "lithium" and "lithium" in twin.question
     assert (twin.gold_passages, twin.evidence) == ([], [])
     assert (twin.category, twin.difficulty, twin.template) == (one.category, one.difficulty, one.template)
+
+
+def test_a_template_question_has_its_wording_and_a_question_of_a_model_has_none() -> None:
+    context = context_of(PARTNER)
+    text = TASKS[context.task].by_rules(context.slots)
+    for endpoint, wording in (("baseline", context.template), ("small", "")):
+        found = parse_candidates(context, replace(replied(context, text), endpoint=endpoint), LABEL, PASSAGES)
+        assert isinstance(found, list) and [one.template for one in found] == [wording] * 2
+    assert context.template
 
 
 def test_a_twin_whose_entity_the_label_names_is_a_near_miss() -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
+from fdarx_core.generation.tasks import TASKS
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build_steps import baseline, build_steps, survey_labels
 from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
+from fdarx_core.pipeline.round_trip_steps import keep_twins
 from fdarx_core.pipeline.steps import run_steps
-from fdarx_core.records import Label, Reject, StageCount
+from fdarx_core.records import Label, Reject, Response, StageCount
 from tests.conftest import EXAMPLES
 
 
@@ -110,6 +114,20 @@ def test_a_refusal_question_has_the_wording_of_its_twin(examples: list[LabelStat
     candidates = {question.id: question for state in examples for question in state.candidates}
     refusals = [question for question in candidates.values() if question.type == "refusal"]
     assert refusals and all(one.template == candidates[one.twin].template for one in refusals)
+
+
+@pytest.mark.parametrize(("by", "left"), [("baseline", 0), ("small", 1)])
+def test_a_refusal_of_a_model_stays_where_its_twin_went(examples: list[LabelState], by: str, left: int) -> None:
+    """A template question goes, so that the wordings stay balanced; a model has a wording for each question."""
+    state = next(one for one in examples if one.candidates)
+    context = next(one for one in state.contexts if any(item["twin"] for item in one.slots["written"]))
+    text = TASKS[context.task].by_rules(context.slots)
+    written = parse_candidates(context, Response("key", context.task, 1, by, text), label_of(state), state.passages)
+    assert isinstance(written, list)
+    alone = replace(state, questions=[one for one in written if one.twin][:1], counts=[], rejects=[])
+    keep_twins(alone)
+    assert [one.twin for one in alone.questions] == [""] * left
+    assert [one.reason for one in alone.rejects] == ["twin_rejected"] * (1 - left)
 
 
 def label_of(state: LabelState) -> Label:
