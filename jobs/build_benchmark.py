@@ -215,6 +215,7 @@ def _listed(one: str) -> list[str]:
 _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
+    "count": "parts of labels whose prompts are counted",
     "build": "labels built",
     "transfer": "parts of labels asked questions of other labels",
     "publish": "writing the benchmark and the report",
@@ -289,7 +290,7 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
         size=min(len(spec.inputs.sources), config.sample or len(spec.inputs.sources)),
         run=run,
     ) as (progress, executor):
-        build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
+        build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec, tell=progress.tell)
         expected = partial(_by_pilot, config.pilot, spec)
         note = _BOUND if spec.roles.by_model and not config.pilot else ""
         carried_out(build, progress, plan=config.plan, expected=expected, plan_note=note)

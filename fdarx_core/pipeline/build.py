@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -24,7 +24,7 @@ from fdarx_core.generation.transfers import (
 )
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
-from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
 from fdarx_core.pipeline.build_audit import audit_build, effective_size
 from fdarx_core.pipeline.build_steps import (
     Roles,
@@ -36,6 +36,12 @@ from fdarx_core.pipeline.build_steps import (
 from fdarx_core.pipeline.executor import PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.label_state import ROWS, LabelState, TopicPlan, add_counts, check_accounts
+from fdarx_core.pipeline.prompt_lengths import (
+    counted_labels,
+    prompt_length_lines,
+    role_in_build,
+    unchecked_line,
+)
 from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
@@ -114,11 +120,15 @@ class Corpus:
 
 @dataclass(slots=True, kw_only=True)
 class Build(PipelineJob):
-    """One build into a run directory; see `PipelineJob`."""
+    """One build into a run directory; see `PipelineJob`.
+
+    Before it asks, it calls `tell` with sentences on prompts that are too long for a model.
+    """
 
     phase: ClassVar[str] = "build"
 
     spec: BuildSpec
+    tell: Callable[[str], None] = field(default=lambda _: None, repr=False)
     corpus: Corpus = field(init=False, repr=False)
     drug_of: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)
     near: Mapping[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False)
@@ -149,16 +159,19 @@ class Build(PipelineJob):
             }
 
     def stages(self, *, planned: bool) -> Stages:
+        return self._stages_of(self.corpus, planned=planned)
+
+    def _stages_of(self, corpus: Corpus, *, planned: bool) -> Stages:
         spec = self.spec
         steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria, planned=planned)
-        parts = [
-            Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in self.corpus.parts
-        ]
+        parts = [Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in corpus.parts]
         write = partial(_write_part, self.run, f"{WRITTEN}/" if self.spec.transfers else "")
         return [(Stage("build", _states, steps, write, 16, LabelState), parts)]
 
     def phases(self) -> Iterator[Stages]:
         sent, spent = self._asked()
+        if len(self.finished("build", self.numbers)) < len(self.numbers):
+            self._tell_prompt_lengths()
         yield self.stages(planned=False)
         if self.spec.transfers:
             self.transferring = True
@@ -166,6 +179,27 @@ class Build(PipelineJob):
             self.asked = requests - sent, cost - spent
             steps = transfer_steps(self.spec.roles, self.spec.judges)
             yield [(transfer_stage(self.run, steps), self._transfer_parts())]
+
+    def prompt_lengths(self, planned: Sequence[PlanRow], counted_on: str = "") -> list[str]:
+        return prompt_length_lines(planned, self.spec.models, role_in_build, counted_on)
+
+    def _tell_prompt_lengths(self) -> None:
+        """Tell which prompts are too long, as a plan of some of the labels counts them."""
+        used = self.spec.roles.used
+        if not any(model.context_length for model in used.values()):
+            lines = unchecked_line(used)
+        else:
+            every = self.corpus.labels
+            some = replace(self.corpus, labels=counted_labels(every, self.spec.amounts.seed))
+            stages = self._stages_of(some, planned=True)
+            work = self.work(stages, ResponseStore(self.run.file("responses")), planned=True)
+            self.progress("count", 0, len(some.parts), "")
+            planned = add_up(self.executor.plan(work), self.spec.models)
+            few = len(some.labels) < len(every)
+            on = f"counted on {len(some.labels):,} of the {len(every):,} labels, drawn at random" if few else ""
+            lines = self.prompt_lengths(planned, on)
+        for line in lines:
+            self.tell(line)
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
         sent, spent = self.asked
