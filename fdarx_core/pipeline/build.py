@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.filters.label_excerpt import PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
@@ -361,7 +361,7 @@ def labels_that_exceed(run: RunDirectory, room: PromptRoom) -> int:
         of_label: dict[str, list[Passage]] = {}
         for passage in read_records(part, Passage):
             of_label.setdefault(passage.set_id, []).append(passage)
-        count += sum(not room.holds(passages) for passages in of_label.values())
+        count += sum(not LabelExcerpts(passages, room).fits for passages in of_label.values())
     return count
 
 
