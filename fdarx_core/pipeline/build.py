@@ -46,7 +46,7 @@ from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
 from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
-from fdarx_core.pipeline.unusable_replies import count_unusable
+from fdarx_core.pipeline.unusable_replies import count_unusable, questions_without_verdict
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, Reject, StageCount
 from fdarx_core.report import build_report, questions_page
@@ -193,7 +193,7 @@ class Build(PipelineJob):
             some = replace(self.corpus, labels=counted_labels(every, self.spec.amounts.seed))
             stages = self._stages_of(some, planned=True)
             work = self.work(stages, ResponseStore(self.run.file("responses")), planned=True)
-            self.progress("count", 0, len(some.parts), "")
+            self.progress("count", 0, 1, "")
             planned = add_up(self.executor.plan(work), self.spec.models)
             few = len(some.labels) < len(every)
             on = f"counted on {len(some.labels):,} of the {len(every):,} labels, drawn at random" if few else ""
@@ -328,7 +328,9 @@ class Build(PipelineJob):
         }
         if self.spec.roles.used:
             summary["replies"] = [asdict(one) for one in count_unusable(self.run)]
-        if (room := self.spec.roles.reader_room) is not None:
+            summary["questions_without_verdict"] = questions_without_verdict(self.run)
+        reads = any(count.rows_in for count in counts if count.stage == ROUND_TRIP)
+        if reads and (room := self.spec.roles.reader_room) is not None:
             summary["labels_read_in_part"] = labels_that_exceed(self.run, room)
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")

@@ -56,7 +56,12 @@ def test_of_a_refusal_question_what_the_question_finds_is_shown() -> None:
 
 def test_the_passages_of_a_label_are_counted_once_for_all_questions() -> None:
     counted: list[str] = []
-    label = LabelExcerpts(LONG, PromptRoom(3 * EACH + 24, lambda text: counted.append(text) or words(text)))
+
+    def counter(text: str) -> int:
+        counted.append(text)
+        return words(text)
+
+    label = LabelExcerpts(LONG, PromptRoom(3 * EACH + 24, counter))
     for number in range(20):
         label.for_question(replace(FACTUAL, question=f"What is the dose number {number}?", gold_passages=[1]))
     assert len(counted) == len(LONG)
