@@ -308,7 +308,7 @@ def _by_pilot(pilot: str | None, spec: BuildSpec, planned: list[PlanRow]) -> lis
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:
-    from fdarx_core.report.build_losses import main_reasons, missing_lines, unusable_lines
+    from fdarx_core.report.build_losses import heavy_loss_lines, main_reasons, missing_lines, unusable_lines
     from fdarx_core.storage.dataset_card import who_judged
 
     kinds = info["questions"]
@@ -322,7 +322,7 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
         print(f"  {who_judged(info['config'])}")
     if effective := sum(info.get("effective_size", {}).values()):
         print(f"  {effective:,} distinct combinations of drug, topic and gold answer")
-    for line in (*unusable_lines(info), *missing_lines(info)):
+    for line in (*unusable_lines(info), *heavy_loss_lines(info), *missing_lines(info)):
         print(f"  {line}")
     if total:
         _tell_splits(info)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow.compute as pc
 
+from fdarx_core.filters.round_trip import Setting
 from fdarx_core.generation.candidates import NOTHING_TO_ASK
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.storage import RunDirectory, read_table
 
 _NO_REPLY = "failed_request"
-"""The reason of a request that has no reply; why it has none begins the detail."""
+"""The reason of a request that has no reply; why it has none begins the detail, after the setting of an answer."""
+_SETTING = f"^(?:{'|'.join(get_args(Setting))}): "
 
 
 @dataclass(slots=True)
@@ -60,7 +62,8 @@ def _counts(run: RunDirectory, kind: str, columns: list[str]) -> list[dict[str, 
     counted: list[dict[str, Any]] = []
     for part in run.parts(kind):
         table = read_table(part, [*columns, "detail"])
-        failure = pc.list_element(pc.split_pattern(pc.binary_join_element_wise(table["detail"], "", ":"), ":"), 0)
+        failed = pc.replace_substring_regex(table["detail"], _SETTING, "")
+        failure = pc.list_element(pc.split_pattern(pc.binary_join_element_wise(failed, "", ":"), ":"), 0)
         reasons = pc.if_else(pc.equal(table["reason"], _NO_REPLY), failure, table["reason"])
         table = table.set_column(table.column_names.index("reason"), "reason", reasons)
         counted += table.group_by(columns).aggregate([([], "count_all")]).to_pylist()

@@ -9,10 +9,13 @@ from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import plural
-from fdarx_core.storage.dataset_card import model_names
+from fdarx_core.storage.dataset_card import BASELINE, model_names
 
 TOO_MANY = 0.1
 """The share of unusable replies from which a stage is named."""
+MOST = 0.5
+"""The share of rejected questions from which a stage is named."""
+RULES = "rules"
 _MAIN_REASONS = 2
 _STRONGER = "Take a stronger model."
 
@@ -36,13 +39,36 @@ def unusable_lines(info: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def heavy_loss_lines(info: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each stage that rejects most of the questions that a model wrote, judged or read.
+
+    A model that is too weak for its task often replies in the right form, so that nothing is unusable.
+    """
+    by_model = {row["stage"] for row in info.get("replies", [])} - {GENERATE}
+    if model_names(info.get("config", {}).get("generator", BASELINE)) != BASELINE:
+        by_model.add(RULES)
+    lines: list[str] = []
+    for one in info.get("stages", []):
+        stage, rejected, rows = one["stage"], one["rejected"], one["rows_in"]
+        if stage not in by_model or rejected <= MOST * rows:
+            continue
+        reasons = (reason for reason in info.get("reject_reasons", []) if reason["stage"] == stage)
+        most = next((f", most as {reason['reason']}" for reason in reasons), "")
+        task = "does not follow the prompt" if stage == RULES else "cannot judge them"
+        lines.append(
+            f"{_who(stage, info)}: {rejected:,} of {rows:,} questions were rejected at the stage {stage}{most}. "
+            f"Read some of the rejects: either the questions are bad, or this model {task}."
+        )
+    return lines
+
+
 def missing_lines(info: Mapping[str, Any]) -> list[str]:
     """Return sentences on questions without a verdict, and on labels of which the reader saw a part."""
     lines: list[str] = []
     if lacking := info.get("questions_without_verdict"):
         total = sum(info["questions"].values())
         lines.append(
-            f"{lacking:,} of the {plural(total, 'question')} lack a verdict of at least one stage and were kept; their "
+            f"{lacking:,} of {total:,} questions were kept although a verdict of at least one stage is missing; their "
             "column unscored names the stages, and --strict drops them."
         )
     if cut := info.get("labels_read_in_part"):
@@ -62,7 +88,7 @@ def main_reasons(info: Mapping[str, Any]) -> list[str]:
 
 def _who(stage: str, info: Mapping[str, Any]) -> str:
     """Return the role whose model replies at a stage, with the name of the model."""
-    role = {GENERATE: "generator", ROUND_TRIP: "reader"}.get(stage, "judge")
+    role = {GENERATE: "generator", RULES: "generator", ROUND_TRIP: "reader"}.get(stage, "judge")
     names = model_names(info.get("config", {}).get(role, ""))
     return f"{'writer' if role == 'generator' else role} {names}".strip()
 

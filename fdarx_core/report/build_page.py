@@ -15,7 +15,7 @@ from fdarx_core.labels.loinc import SECTION_NAMES, TOPICS
 from fdarx_core.records import Estimate, StageCount
 from fdarx_core.report import charts
 from fdarx_core.report.audit_panel import audit_panel
-from fdarx_core.report.build_losses import main_reasons, missing_lines, unusable_lines, why_rejected
+from fdarx_core.report.build_losses import heavy_loss_lines, main_reasons, missing_lines, unusable_lines, why_rejected
 from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
 from fdarx_core.report.question_counts import QuestionCounts
@@ -309,6 +309,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         result=result_sentence(asked_about, counts.labels),
         first_lines=[
             *unusable_lines(info),
+            *heavy_loss_lines(info),
             *missing_lines(info),
             *_effective_line(info),
             *first_lines(asked_about, sections_without_questions(counts)),

@@ -48,15 +48,17 @@ def test_a_writer_without_usable_replies_ends_without_questions(tmp_path: Path) 
     done = build(tmp_path, lambda _: '{"items": "none"}')
     assert done.returncode == NO_QUESTIONS, done.stderr
     [error] = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert error.startswith("error: no question passed. ") and "at generate as wrong_shape. They are JSON" in error
+    assert (
+        error.startswith("error: no question passed. ") and "at generate as wrong_shape. Such replies are JSON" in error
+    )
     assert "writer writer: " in done.stdout and "take a stronger model" in done.stdout
     assert "shown" not in done.stdout and "judged" not in done.stdout, "nobody judged or read anything"
     page = page_of(tmp_path)
-    assert "at generate as wrong_shape. They are JSON" in notice_of(page)
+    assert "at generate as wrong_shape. Such replies are JSON" in notice_of(page)
     assert not page.xpath("//*[@id='questions' or @id='samples' or @id='judged' or @id='splits']")
 
 
-@pytest.mark.parametrize("refused", ["writer", "judge"])
+@pytest.mark.parametrize("refused", ["writer", "judge", "reader"])
 def test_prompts_that_a_server_refuses_as_too_long_are_named_so(tmp_path: Path, refused: str) -> None:
     def faults(call: Call) -> Fault:
         too_long = call.body["model"] == refused
@@ -79,5 +81,19 @@ def test_questions_without_a_verdict_are_counted(tmp_path: Path) -> None:
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     total = sum(info["questions"].values())
     assert info["questions_without_verdict"] == total > 0
-    line = f"{total} of the {total} questions lack a verdict of at least one stage and were kept"
+    line = f"{total} of {total} questions were kept although a verdict of at least one stage is missing"
     assert line in done.stdout and line in page_of(tmp_path).get_element_by_id("first").text_content()
+
+
+def test_a_judge_that_drops_most_questions_is_named(tmp_path: Path) -> None:
+    models = LoopbackModels()
+
+    def answer(body: Mapping[str, Any]) -> str:
+        verdict = {"reason": "It is not.", "category": "None / Irrelevant", "relevance": "irrelevant"}
+        return json.dumps(verdict) if ShownPrompt.read(body).task == "judge_relevance" else models(body)
+
+    done = build(tmp_path, answer)
+    assert done.returncode == NO_QUESTIONS, done.stderr
+    [line] = [one for one in done.stdout.splitlines() if "this model cannot judge them" in one]
+    assert "judge judge: " in line and "at the stage relevance, most as irrelevant_topic. " in line
+    assert line.strip() in page_of(tmp_path).get_element_by_id("first").text_content()
