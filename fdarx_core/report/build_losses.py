@@ -94,5 +94,5 @@ def _who(stage: str, info: Mapping[str, Any]) -> str:
 
 
 def _meaning(reason: str) -> str:
-    meaning = PAGE_WORDS["unusable_replies"].get(reason, "")
-    return f"{meaning} {PAGE_WORDS['unusable_remedies'].get(reason, _STRONGER)}".strip()
+    known = reason if reason in PAGE_WORDS["unusable_replies"] else "failed_request"
+    return f"{PAGE_WORDS['unusable_replies'][known]} {PAGE_WORDS['unusable_remedies'].get(known, _STRONGER)}"

@@ -14,6 +14,7 @@ from lxml import html
 
 from benchmarks.loopback_build import LoopbackModels
 from benchmarks.loopback_prompts import JUDGING, ShownPrompt
+from fdarx_core.report.build_losses import unusable_lines
 from jobs.build_benchmark import NO_QUESTIONS
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
@@ -97,3 +98,12 @@ def test_a_judge_that_drops_most_questions_is_named(tmp_path: Path) -> None:
     [line] = [one for one in done.stdout.splitlines() if "this model cannot judge them" in one]
     assert "judge judge: " in line and "at the stage relevance, most as irrelevant_topic. " in line
     assert line.strip() in page_of(tmp_path).get_element_by_id("first").text_content()
+
+
+def test_failures_of_a_server_are_no_reason_for_a_stronger_model() -> None:
+    replies = [{"stage": "support", "replies": 4, "unusable": 4, "reason": "transient_server_error"}]
+    [line] = unusable_lines({"config": {"judge": {"name": "big"}}, "replies": replies})
+    assert line.startswith(
+        "judge big: 4 of 4 replies at the stage support were unusable, most as transient_server_error. "
+    )
+    assert "what the server said" in line and "stronger" not in line
