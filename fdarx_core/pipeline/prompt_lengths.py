@@ -75,7 +75,7 @@ def unchecked_line(names: Iterable[str]) -> list[str]:
 def _line(role: str, model: ModelConfig, rows: Sequence[PlanRow], counted_on: str) -> str:
     too_long, requests = (sum(getattr(row, name) for row in rows) for name in ("too_long", "requests"))
     found = [row for row in rows if row.too_long and role != row.task]
-    tasks = [f"{row.too_long:,} of {row.task}" if len(found) > 1 else f"all of {row.task}" for row in found]
+    tasks = [f"{row.too_long:,} of {row.task}" if len(found) > 1 else f"all of them {row.task}" for row in found]
     where = f" ({'; '.join([*([counted_on] if counted_on else []), *tasks])})" if counted_on or tasks else ""
     return (
         f"{role} {model.name}: {too_long:,} of {requests:,} prompts{where} leave no room for a reply of max_tokens "

@@ -52,7 +52,7 @@ def test_a_build_says_before_it_asks_which_roles_have_prompts_that_are_too_long(
     assert set(said(built.stderr)) == {"writer", "judge"}
     assert said(built.stderr) == said(planned.stdout), "both count all of these few labels, in the same way"
     assert "context_length of 3,000" in built.stderr and "context_length of 4,000" in built.stderr
-    assert "all of judge_support_refusal" in built.stderr, "the whole label stands in these prompts"
+    assert "all of them judge_support_refusal" in built.stderr, "the whole label stands in these prompts"
     assert built.stderr.index("writer writer:") < built.stderr.index("labels built")
 
 
