@@ -31,6 +31,8 @@ THRESHOLD = 0.85
 _LEAST_GAIN = 2
 """Terms that a further sentence of an answer must add."""
 _MOST_SENTENCES = 4
+_LONGEST_ANSWER = 4000
+"""The most characters of an answer in a reply, as its schema has them."""
 _LEAKED = 0.9
 """The share of the answer's terms in a question that gives it away."""
 _OVER_TWO = re.compile(r"\bbear on\b|\bwhat follows for\b|\bWhat links\b|\bwhy does .* matter\b")
@@ -46,7 +48,7 @@ def answer_again(prompt: ShownPrompt) -> Reply:
         return RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
     quotes = [one.text for one in found]
     numbers = list(dict.fromkeys(one.number for one in found))
-    return RoundTripReply(quotes=quotes, passages=numbers, answerable=True, answer=" ".join(quotes))
+    return RoundTripReply(quotes=quotes, passages=numbers, answerable=True, answer=" ".join(quotes)[:_LONGEST_ANSWER])
 
 
 def readable_together(prompt: ShownPrompt) -> Sequence[ShownSentence]:

@@ -215,6 +215,7 @@ def _listed(one: str) -> list[str]:
 _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
+    "count": "counting the prompts that are too long",
     "build": "labels built",
     "transfer": "parts of labels asked questions of other labels",
     "publish": "writing the benchmark and the report",
@@ -289,7 +290,7 @@ def _make(config: BuildConfig, spec: BuildSpec, run: RunDirectory, reuse: Sequen
         size=min(len(spec.inputs.sources), config.sample or len(spec.inputs.sources)),
         run=run,
     ) as (progress, executor):
-        build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
+        build = Build(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec, tell=progress.tell)
         expected = partial(_by_pilot, config.pilot, spec)
         note = _BOUND if spec.roles.by_model and not config.pilot else ""
         carried_out(build, progress, plan=config.plan, expected=expected, plan_note=note)
@@ -307,23 +308,24 @@ def _by_pilot(pilot: str | None, spec: BuildSpec, planned: list[PlanRow]) -> lis
 
 
 def _tell(info: dict[str, Any], run: RunDirectory) -> None:
-    from fdarx_core.report.question_figures import unusable_lines
+    from fdarx_core.report.build_losses import heavy_loss_lines, main_reasons, missing_lines, unusable_lines
     from fdarx_core.storage.dataset_card import who_judged
 
     kinds = info["questions"]
+    total = sum(kinds.values())
     audit = info.get("audit", {})
     if audit.get("failed"):
         print("\nTHE ARTIFACT AUDIT FAILED. The questions alone give away more than the bounds allow:")
         print("\n".join(f"  {message}" for message in audit["failed"]))
-    print(f"\n{sum(kinds.values()):,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
-    print(f"  {who_judged(info['config'])}")
+    print(f"\n{total:,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
+    if total:
+        print(f"  {who_judged(info['config'])}")
     if effective := sum(info.get("effective_size", {}).values()):
         print(f"  {effective:,} distinct combinations of drug, topic and gold answer")
-    for line in unusable_lines(info):
+    for line in (*unusable_lines(info), *heavy_loss_lines(info), *missing_lines(info)):
         print(f"  {line}")
-    if cut := info.get("labels_read_in_part"):
-        print(f"  {cut:,} of the labels are longer than the context of the reader, who was shown a part of each")
-    _tell_splits(info)
+    if total:
+        _tell_splits(info)
     for stage in info["stages"]:
         print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
     for row in info.get("agreement", []):
@@ -335,18 +337,13 @@ def _tell(info: dict[str, Any], run: RunDirectory) -> None:
             batched = f" ({row['batched']:,} in batches)" if row["batched"] else ""
             print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests{batched}, {tokens}{cost}")
     _tell_audit(audit)
-    if not sum(kinds.values()):
-        print(f"error: no question passed: {_main_reasons(info)}", file=sys.stderr)
+    if not total:
+        reasons = " ".join(main_reasons(info)) or "No row was rejected."
+        print(f"error: no question passed. {reasons} {run.file('report.html')} has all reasons", file=sys.stderr)
     if missing := info["input"]["set_ids_not_found"]:
         print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
     for name, file in (("benchmark", "benchmark"), ("report", "report.html"), ("questions", "questions.html")):
         print(f"{name:<9}  {run.file(file)}")
-
-
-def _main_reasons(info: dict[str, Any]) -> str:
-    """Return the two most frequent reasons for which rows were rejected, and where all of them stand."""
-    most = [f"{one['rows']:,} rows for {one['stage']}/{one['reason']}" for one in info["reject_reasons"][:2]]
-    return f"{'; '.join(most) or 'no row was rejected'}. report.html and rejects/ have all rejected rows"
 
 
 def _tell_splits(info: dict[str, Any]) -> None:

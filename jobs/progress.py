@@ -159,7 +159,7 @@ class ProgressLine:
         if (done, total) == (0, 1):
             return name + waiting
         rate = (done - self._first) / seconds if seconds > 1 and done > self._first else 0.0
-        left = f", {rate:.1f}/s" if rate else ""
+        left = f", {_rate_text(rate)}" if rate else ""
         left += f", {(total - done) / rate:.0f} s left" if rate and total else ""
         of = f" of {total:,}" if total else ""
         return f"{done:,}{of} {name}{', ' if note else ''}{note}{self._asking(seconds)}{left}{waiting}"
@@ -169,7 +169,12 @@ class ProgressLine:
         if asked is None or self._phase != self._asking_phase or not (asked.done or asked.in_flight):
             return ""
         cost = f", {asked.cost:.2f} USD" if asked.cost else ""
-        rate = f" ({asked.done / seconds:.1f}/s)" if seconds > 1 else ""
+        rate = f" ({_rate_text(asked.done / seconds)})" if seconds > 1 else ""
         where = f" in {batches_text(asked.batches)}" if asked.batches else ""
         waiting = f"{asked.in_flight:,} in flight{where}"
         return f", {asked.done:,} answers{rate}, {waiting}, {asked.retries:,} retries{cost}"
+
+
+def _rate_text(rate: float) -> str:
+    """Return a number per second, or per minute where it is below one in ten seconds."""
+    return f"{rate:.1f}/s" if rate >= 0.1 else f"{60 * rate:.1f}/min"

@@ -34,8 +34,8 @@ def versions() -> dict[str, str]:
     return {"python": sys.version.split()[0], **{name: version_of(name) for name in names}}
 
 
-def tell_plan(rows: Sequence[PlanRow], note: str = "") -> None:
-    """Print a line for each task and model, their sum and the note; with `--json`, lines and sum as an object."""
+def tell_plan(rows: Sequence[PlanRow], notes: Sequence[str] = ()) -> None:
+    """Print a line for each task and model, their sum and the notes; with `--json`, lines and sum as an object."""
     from fdarx_core.report.page_engine import render_page  # importing it takes longer than most of a job's start
 
     if wants_json():
@@ -45,7 +45,7 @@ def tell_plan(rows: Sequence[PlanRow], note: str = "") -> None:
         total = {name: sum(getattr(row, name) for row in rows) for name in counted}
         print_json({"plan": planned, "sum": {**total, "cost": sum(costs) if costs else None}})
     else:
-        print(render_page("plan.txt.j2", rows=rows, note=note))
+        print(render_page("plan.txt.j2", rows=rows, notes=notes))
 
 
 @contextmanager
@@ -250,7 +250,8 @@ def carried_out(
     `plan_note` says how to read it.
     """
     if plan:
-        tell_plan(expected(work.plan()), plan_note)
+        planned = work.plan()
+        tell_plan(expected(planned), [*work.prompt_lengths(planned), *([plan_note] if plan_note else [])])
         return False
     run_stoppable(work, progress)
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from fdarx_core.llm.model_config import ModelConfig, TokenCounter, tokens_left
 from fdarx_core.records import Passage, QuestionAnswer
@@ -28,40 +29,56 @@ class PromptRoom:
         tokens, counter = tokens_left(model, _PROMPT_TOKENS)
         return None if tokens is None else cls(tokens, counter)
 
-    def holds(self, passages: Sequence[Passage]) -> bool:
-        """Return whether all passages fit."""
-        return sum(map(self._cost, passages)) <= self.tokens
+    def cost(self, passage: Passage) -> int:
+        """Return the tokens of a passage with its tags."""
+        return self.counter(f"{passage.section_path}\n{passage.table_header}\n{passage.text}") + _PASSAGE_TOKENS
 
-    def excerpt(self, question: QuestionAnswer, passages: Sequence[Passage]) -> list[int]:
+
+@dataclass(frozen=True)
+class LabelExcerpts:
+    """The parts of one label that a reader is shown; its passages are counted and indexed once for all questions.
+
+    Args:
+        passages: all passages of the label.
+        room: the room for them; None for a reader that is shown every label whole.
+    """
+
+    passages: Sequence[Passage]
+    room: PromptRoom | None = None
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether all passages fit."""
+        return self.room is None or sum(self._costs) <= self.room.tokens
+
+    def for_question(self, question: QuestionAnswer) -> list[int]:
         """Return the positions of the passages to show for a question, in the order of the label.
 
         These are all passages where they fit. Otherwise the gold passages come first, then those of their sections,
         then the others in the order of BM25 for the question; those that do not fit any more are left out.
-
-        Args:
-            question: the question.
-            passages: all passages of its label.
         """
-        if self.holds(passages):
-            return list(range(len(passages)))
-        left, shown = self.tokens, set[int]()
-        for at in dict.fromkeys(_by_importance(question, passages)):
-            cost = self._cost(passages[at])
-            if cost <= left:
-                left -= cost
+        if self.room is None or self.fits:
+            return list(range(len(self.passages)))
+        left, shown = self.room.tokens, set[int]()
+        for at in dict.fromkeys(self._by_importance(question)):
+            if self._costs[at] <= left:
+                left -= self._costs[at]
                 shown.add(at)
         return sorted(shown)
 
-    def _cost(self, passage: Passage) -> int:
-        return self.counter(f"{passage.section_path}\n{passage.table_header}\n{passage.text}") + _PASSAGE_TOKENS
+    @cached_property
+    def _costs(self) -> list[int]:
+        return [] if self.room is None else [self.room.cost(one) for one in self.passages]
 
+    @cached_property
+    def _index(self) -> Bm25Index:
+        return Bm25Index(InvertedIndex([f"{one.section_path} {one.text}" for one in self.passages]))
 
-def _by_importance(question: QuestionAnswer, passages: Sequence[Passage]) -> Iterator[int]:
-    """Yield the positions of passages, the most important first, some of them again."""
-    gold = question.gold_passages
-    yield from gold
-    sections = {passages[at].section_path for at in gold}
-    yield from (at for at, one in enumerate(passages) if one.section_path in sections)
-    index = Bm25Index(InvertedIndex([f"{one.section_path} {one.text}" for one in passages]))
-    [ranked] = index.rank([question.question], len(passages))
-    yield from (int(at) for at, _ in ranked)
+    def _by_importance(self, question: QuestionAnswer) -> Iterator[int]:
+        """Yield the positions of passages, the most important first, some of them again."""
+        gold = question.gold_passages
+        yield from gold
+        sections = {self.passages[at].section_path for at in gold}
+        yield from (at for at, one in enumerate(self.passages) if one.section_path in sections)
+        [ranked] = self._index.rank([question.question], len(self.passages))
+        yield from (int(at) for at, _ in ranked)

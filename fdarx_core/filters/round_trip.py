@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fdarx_core.filters.label_excerpt import PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.generation.tasks import passage_slots
 from fdarx_core.generation.topic_questions import product_name
@@ -69,13 +69,13 @@ def answer_slots(
     setting: Setting,
     label: Label,
     passages: Sequence[Passage],
-    room: PromptRoom | None = None,
+    excerpts: LabelExcerpts | None = None,
 ) -> dict[str, Any]:
-    """Return the slots of round_trip_answer; `room` is that of the reader, None where it holds every label."""
+    """Return the slots of round_trip_answer; `excerpts` are those of the label, None for the whole label."""
     gold = question.gold_passages
     indices: Sequence[int]
     if setting == "label":
-        indices = range(len(passages)) if room is None else room.excerpt(question, passages)
+        indices = range(len(passages)) if excerpts is None else excerpts.for_question(question)
     else:
         indices = {"passages": gold, "closed_book": [], "first": gold[:1], "second": gold[1:]}[setting]
     shown = [passages[index] for index in indices]

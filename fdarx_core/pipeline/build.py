@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.filters.label_excerpt import PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
@@ -24,7 +24,7 @@ from fdarx_core.generation.transfers import (
 )
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
-from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
 from fdarx_core.pipeline.build_audit import audit_build, effective_size
 from fdarx_core.pipeline.build_steps import (
     Roles,
@@ -36,11 +36,17 @@ from fdarx_core.pipeline.build_steps import (
 from fdarx_core.pipeline.executor import PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.label_state import ROWS, LabelState, TopicPlan, add_counts, check_accounts
+from fdarx_core.pipeline.prompt_lengths import (
+    counted_labels,
+    prompt_length_lines,
+    role_in_build,
+    unchecked_line,
+)
 from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
 from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
-from fdarx_core.pipeline.unusable_replies import count_unusable
+from fdarx_core.pipeline.unusable_replies import count_unusable, questions_without_verdict
 from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, Label, Passage, Reject, StageCount
 from fdarx_core.report import build_report, questions_page
@@ -114,11 +120,15 @@ class Corpus:
 
 @dataclass(slots=True, kw_only=True)
 class Build(PipelineJob):
-    """One build into a run directory; see `PipelineJob`."""
+    """One build into a run directory; see `PipelineJob`.
+
+    Before it asks, it calls `tell` with sentences on prompts that are too long for a model.
+    """
 
     phase: ClassVar[str] = "build"
 
     spec: BuildSpec
+    tell: Callable[[str], None] = field(default=lambda _: None, repr=False)
     corpus: Corpus = field(init=False, repr=False)
     drug_of: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)
     near: Mapping[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False)
@@ -149,16 +159,19 @@ class Build(PipelineJob):
             }
 
     def stages(self, *, planned: bool) -> Stages:
+        return self._stages_of(self.corpus, planned=planned)
+
+    def _stages_of(self, corpus: Corpus, *, planned: bool) -> Stages:
         spec = self.spec
         steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria, planned=planned)
-        parts = [
-            Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in self.corpus.parts
-        ]
+        parts = [Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in corpus.parts]
         write = partial(_write_part, self.run, f"{WRITTEN}/" if self.spec.transfers else "")
         return [(Stage("build", _states, steps, write, 16, LabelState), parts)]
 
     def phases(self) -> Iterator[Stages]:
         sent, spent = self._asked()
+        if len(self.finished("build", self.numbers)) < len(self.numbers):
+            self._tell_prompt_lengths()
         yield self.stages(planned=False)
         if self.spec.transfers:
             self.transferring = True
@@ -166,6 +179,27 @@ class Build(PipelineJob):
             self.asked = requests - sent, cost - spent
             steps = transfer_steps(self.spec.roles, self.spec.judges)
             yield [(transfer_stage(self.run, steps), self._transfer_parts())]
+
+    def prompt_lengths(self, planned: Sequence[PlanRow], counted_on: str = "") -> list[str]:
+        return prompt_length_lines(planned, self.spec.models, role_in_build, counted_on)
+
+    def _tell_prompt_lengths(self) -> None:
+        """Tell which prompts are too long, as a plan of some of the labels counts them."""
+        used = self.spec.roles.used
+        if not any(model.context_length for model in used.values()):
+            lines = unchecked_line(used)
+        else:
+            every = self.corpus.labels
+            some = replace(self.corpus, labels=counted_labels(every, self.spec.amounts.seed))
+            stages = self._stages_of(some, planned=True)
+            work = self.work(stages, ResponseStore(self.run.file("responses")), planned=True)
+            self.progress("count", 0, 1, "")
+            planned = add_up(self.executor.plan(work), self.spec.models)
+            few = len(some.labels) < len(every)
+            on = f"counted on {len(some.labels):,} of the {len(every):,} labels, drawn at random" if few else ""
+            lines = self.prompt_lengths(planned, on)
+        for line in lines:
+            self.tell(line)
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
         sent, spent = self.asked
@@ -294,7 +328,9 @@ class Build(PipelineJob):
         }
         if self.spec.roles.used:
             summary["replies"] = [asdict(one) for one in count_unusable(self.run)]
-        if (room := self.spec.roles.reader_room) is not None:
+            summary["questions_without_verdict"] = questions_without_verdict(self.run)
+        reads = any(count.rows_in for count in counts if count.stage == ROUND_TRIP)
+        if reads and (room := self.spec.roles.reader_room) is not None:
             summary["labels_read_in_part"] = labels_that_exceed(self.run, room)
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
@@ -327,7 +363,7 @@ def labels_that_exceed(run: RunDirectory, room: PromptRoom) -> int:
         of_label: dict[str, list[Passage]] = {}
         for passage in read_records(part, Passage):
             of_label.setdefault(passage.set_id, []).append(passage)
-        count += sum(not room.holds(passages) for passages in of_label.values())
+        count += sum(not LabelExcerpts(passages, room).fits for passages in of_label.values())
     return count
 
 

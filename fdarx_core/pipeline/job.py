@@ -16,6 +16,7 @@ from fdarx_core.llm import ResponseStore, ledger
 from fdarx_core.pipeline.asking import PlanRow, add_up
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
 from fdarx_core.pipeline.part_files import PartFiles
+from fdarx_core.pipeline.prompt_lengths import prompt_length_lines
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.storage import RunConflict, RunDirectory
 from fdarx_core.telemetry import span
@@ -105,6 +106,10 @@ class PipelineJob(ABC):
     def plan(self) -> list[PlanRow]:
         """Return the requests by task and model, without sending any: the baseline answers in place of the models."""
         return add_up(self.planned_parts(), self.spec.models)
+
+    def prompt_lengths(self, planned: Sequence[PlanRow]) -> list[str]:
+        """Return sentences on the prompts of a plan that exceed the context of their model."""
+        return prompt_length_lines(planned, self.spec.models)
 
     def planned_parts(self) -> Iterator[list[PlanRow]]:
         """Yield the requests that the job would send, part by part, without sending any."""

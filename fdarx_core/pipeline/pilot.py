@@ -71,6 +71,7 @@ def _expected(
         prompt_tokens=row.prompt_tokens if exact else round(found["prompt_tokens"] * scale),
         shared_tokens=row.shared_tokens if exact else round(row.shared_tokens * requests / (row.requests or 1)),
         completion_tokens=round(found["completion_tokens"] * scale),
+        too_long=round(row.too_long * requests / (row.requests or 1)),
     )
     price(made, models.get(row.endpoint))
     return made

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fdarx_core.filters.label_excerpt import PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
 from fdarx_core.filters.round_trip import (
     COMPARE_ANSWERS,
     ROUND_TRIP_ANSWER,
@@ -45,9 +45,10 @@ def _answer_requests(address: Address, room: PromptRoom | None, state: LabelStat
     label = state.label
     if label is None:
         return []
+    excerpts = LabelExcerpts(state.passages, room)
     # Requests with the whole label come first, one after the other, since they share its text.
     return [
-        address.request(ROUND_TRIP_ANSWER, answer_slots(question, setting, label, state.passages, room))
+        address.request(ROUND_TRIP_ANSWER, answer_slots(question, setting, label, state.passages, excerpts))
         for question, setting in _whole_label_first(state)
     ]
 

@@ -1,14 +1,21 @@
-"""How many replies of the models of a build were unusable, and why."""
+"""How many replies of the models of a build were unusable, and why; how many questions lack a verdict for it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+import pyarrow.compute as pc
+
+from fdarx_core.filters.round_trip import Setting
 from fdarx_core.generation.candidates import NOTHING_TO_ASK
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.storage import RunDirectory, read_table
+
+_NO_REPLY = "failed_request"
+"""The reason of a request that has no reply; why it has none begins the detail, after the setting of an answer."""
+_SETTING = f"^(?:{'|'.join(get_args(Setting))}): "
 
 
 @dataclass(slots=True)
@@ -25,7 +32,7 @@ def count_unusable(run: RunDirectory) -> list[UnusableReplies]:
     """Return the counts of each stage at which models reply, in the order of the build.
 
     A reply to a context is unusable where the context is rejected for it; one of a judge or of the round trip, where
-    its verdict is unscored.
+    its verdict is unscored. A request without a reply has the reason of its failure, such as context_too_long.
     """
     replies, unusable, reasons = Counter[str](), Counter[str](), dict[str, Counter[str]]()
 
@@ -51,9 +58,21 @@ def count_unusable(run: RunDirectory) -> list[UnusableReplies]:
 
 
 def _counts(run: RunDirectory, kind: str, columns: list[str]) -> list[dict[str, Any]]:
-    """Return the numbers of rows of a kind by these columns, part by part."""
-    return [
-        row
-        for part in run.parts(kind)
-        for row in read_table(part, columns).group_by(columns).aggregate([([], "count_all")]).to_pylist()
-    ]
+    """Return the numbers of rows of a kind by these columns, of which one is `reason`, part by part."""
+    counted: list[dict[str, Any]] = []
+    for part in run.parts(kind):
+        table = read_table(part, [*columns, "detail"])
+        failed = pc.replace_substring_regex(table["detail"], _SETTING, "")
+        failure = pc.list_element(pc.split_pattern(pc.binary_join_element_wise(failed, "", ":"), ":"), 0)
+        reasons = pc.if_else(pc.equal(table["reason"], _NO_REPLY), failure, table["reason"])
+        table = table.set_column(table.column_names.index("reason"), "reason", reasons)
+        counted += table.group_by(columns).aggregate([([], "count_all")]).to_pylist()
+    return counted
+
+
+def questions_without_verdict(run: RunDirectory) -> int:
+    """Return the number of questions that were kept though a verdict on them is missing."""
+    return sum(
+        pc.sum(pc.greater(pc.list_value_length(read_table(part, ["unscored"])["unscored"]), 0)).as_py() or 0
+        for part in run.parts("questions")
+    )

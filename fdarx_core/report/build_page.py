@@ -15,6 +15,7 @@ from fdarx_core.labels.loinc import SECTION_NAMES, TOPICS
 from fdarx_core.records import Estimate, StageCount
 from fdarx_core.report import charts
 from fdarx_core.report.audit_panel import audit_panel
+from fdarx_core.report.build_losses import heavy_loss_lines, main_reasons, missing_lines, unusable_lines, why_rejected
 from fdarx_core.report.names import PAGE_WORDS
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
 from fdarx_core.report.question_counts import QuestionCounts
@@ -26,7 +27,6 @@ from fdarx_core.report.question_figures import (
     by_wording,
     first_lines,
     result_sentence,
-    unusable_lines,
     writer_name,
 )
 from fdarx_core.report.retention import TYPE_NAMES, UNITS, Dropped, Flow, check_accounts, draw_flow, split_stages
@@ -190,13 +190,6 @@ def sections_without_questions(counts: BuildCounts) -> list[str]:
     ]
 
 
-def why_rejected(stage: str, reason: str) -> str:
-    """Return what a reason of a stage means, "" for a reason that says it itself."""
-    beginnings = PAGE_WORDS["reason_beginnings"]
-    general = next((meaning for start, meaning in beginnings.items() if reason.startswith(f"{start}_")), "")
-    return PAGE_WORDS["reject_reasons"].get(f"{stage}/{reason}", general)
-
-
 def passage_lengths(counts: BuildCounts) -> FigurePanel:
     """Return the passages by length in words."""
     return _histogram("passages", counts.passage_words, "words", "passages")
@@ -312,9 +305,12 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         asked=asked,
         samples=questions,
         retention=retention(stages, counts),
+        main_reasons=main_reasons(info),
         result=result_sentence(asked_about, counts.labels),
         first_lines=[
             *unusable_lines(info),
+            *heavy_loss_lines(info),
+            *missing_lines(info),
             *_effective_line(info),
             *first_lines(asked_about, sections_without_questions(counts)),
         ],

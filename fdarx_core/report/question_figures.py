@@ -69,18 +69,6 @@ def first_lines(counts: QuestionCounts, without_questions: Sequence[str]) -> lis
     return lines
 
 
-def unusable_lines(info: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each stage of a build, as run.json has it, at which many replies were unusable."""
-    return [
-        f"{one['unusable']:,} of {one['replies']:,} replies at the stage {one['stage']} were unusable, most for "
-        f"{one['reason']}: give its model `structured: json_schema`, more max_tokens or context, or take another model."
-        for one in info.get("replies", [])
-        if one["unusable"] > TOO_MANY * one["replies"]
-    ]
-
-
-TOO_MANY = 0.1
-"""The share of unusable replies from which a stage is named."""
 _MOST_DRUGS = 3
 """The drugs that are named as those with most questions."""
 

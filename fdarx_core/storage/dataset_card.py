@@ -31,7 +31,7 @@ CITATION = """@misc{fdarxbench,
 }"""
 """The paper of the question types and filters, and the source of the labels, as BibTeX."""
 
-_BASELINE, _NOBODY = "baseline", "none"
+BASELINE, _NOBODY = "baseline", "none"
 _ROLES = ("generator", "reader", "judge")
 _PATHS = ("labels",)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
@@ -72,23 +72,25 @@ def who_judged(config: Mapping[str, Any]) -> str:
     """
     if not all(role in config for role in _ROLES):
         return "It is not recorded who wrote and judged these questions."
-    writer, reader, judges = (_names(config[role]) for role in _ROLES)
-    by_rules = writer == _BASELINE
+    writer, reader, judges = (model_names(config[role]) for role in _ROLES)
+    by_rules = writer == BASELINE
     wrote = (
-        "Rules wrote these template questions from the structure of the labels" if by_rules else f"{writer} wrote them"
+        "Rules wrote these template questions from the structure of the labels"
+        if by_rules
+        else f"The model {writer} wrote them"
     )
     if judges == _NOBODY:
         judged = "no model judged them"
     else:
         judged = f"{judges} judged them" if judges != writer else f"{writer} judged its own questions"
     again = "no model answered them again" if reader == _NOBODY else f"{reader} answered them again"
-    return f"{wrote[0].upper()}{wrote[1:]}, {judged}, and {again}."
+    return f"{wrote}, {judged}, and {again}."
 
 
-def _names(role: Any) -> str:
+def model_names(role: Any) -> str:
     """Return the names of the models of a role as run.json has them: a name, a model with its settings, or a list."""
     if isinstance(role, list):
-        return ", ".join(map(_names, role))
+        return ", ".join(map(model_names, role))
     return str(role["name"] if isinstance(role, Mapping) else role)
 
 
@@ -109,7 +111,7 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
     templates = Environment(loader=PackageLoader("fdarx_core.storage"), trim_blocks=True, keep_trailing_newline=True)
     return templates.get_template("dataset_card.md.j2").render(
         header=_header(tally.types.total(), data),
-        by_rules=asked <= {_BASELINE},
+        by_rules=asked <= {BASELINE},
         who_judged=who_judged(config),
         unscored=tally.unscored,
         known=tally.known,

@@ -18,6 +18,7 @@ from lxml import html as lxml_html
 from fdarx_core.filters import round_trip
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, to_table
 from fdarx_core.report import build_report
+from fdarx_core.report.build_losses import why_rejected
 from fdarx_core.report.build_page import (
     ANY_TYPE,
     BuildCounts,
@@ -25,7 +26,6 @@ from fdarx_core.report.build_page import (
     passage_lengths,
     quantile,
     topics,
-    why_rejected,
 )
 from fdarx_core.report.retention import Dropped, Flow, check_accounts, draw_flow, label_lines, lay_out, split_stages
 from fdarx_core.report.samples import RunPart, SeededSample
