@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -10,25 +11,28 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from fdarx_core.baseline.statements import speaks_for_itself
-from fdarx_core.generation.section_answers import section_answer
+from fdarx_core.generation.section_answers import SECTION_CODES, SELECTED, section_answer
 from fdarx_core.generation.table_answers import reaction_rates
 from fdarx_core.generation.terminology import SearchableText, Topic, TopicTerm, fold, names_that_begin, terms_of
 from fdarx_core.generation.topic_sections import (
     CONTRAINDICATIONS,
     DESCRIPTION,
+    DOSES,
     FORBIDS,
     INTERACTIONS,
     KINDS,
+    NONCLINICAL,
     OVERDOSAGE,
     PHARMACOLOGY,
     POPULATIONS,
     REACTIONS,
     SCOPED,
     STUDIES,
+    SUBSECTIONS,
     WARNINGS,
     Kind,
 )
-from fdarx_core.generation.units import TopicStatement, read_units
+from fdarx_core.generation.units import SectionUnit, TopicStatement, read_units, without_references
 from fdarx_core.generation.values import only_value
 from fdarx_core.records import Label, Passage
 
@@ -40,8 +44,8 @@ _STUDIES_OF_ALL = (" interaction stud",)
 _SERIOUS = WARNINGS | CONTRAINDICATIONS | INTERACTIONS | POPULATIONS
 """Sections whose terms are plausible in a boxed warning, a contraindication or a dosing instruction."""
 _MAX_STATEMENTS = 8
-_MOST_ELSEWHERE = 2
-"""Statements of an answer that do not stand under its heading; with more, the label speaks of it at length."""
+_LONG_NAME = 8
+"""Letters of a name that is hardly ever a part of another word."""
 _LEAST_NAMED = 0.5
 """The least share of the words of a heading that name a term which the heading is about."""
 _CONNECTORS = frozenset(
@@ -57,6 +61,7 @@ _REFERS_BACK = re.compile(
     r"reaction|event|risk|change|incidence|majority)\w*)\b",
     re.I,
 )
+_OF_THE_SAME = re.compile(r"\b(?:such|these|those) (?:patients?|cases?|events?|reactions?|symptoms?)\b", re.I)
 _OF_SOME = re.compile(
     r"\bpatients? (?:with|who|on)\b|\brelative\b|\bmetabolites?\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b"
     r"|\b(?:in|de)creased to\b|\breduced to\b|\bfurther\b|\b(?:animals?|rats?|mice|dogs?|monkeys?|rabbits?)\b",
@@ -139,6 +144,16 @@ class LabelReader:
             return not self._named_anywhere.isdisjoint(probes)
         return any(code in self._sections and self._sections[code].names_any(probes) for code in codes)
 
+    def names_without_spaces(self, term: TopicTerm, codes: Collection[str] | None = None) -> bool:
+        """Return whether a long name of a term stands within other words, since a few labels lack spaces in places.
+
+        The search is slow: it is for topics that will be asked. `codes` are as in `names_any`.
+        """
+        codes = self._sections.keys() if codes is None else codes
+        glued = (self._sections[code].without_spaces for code in codes if code in self._sections)
+        letters = ["".join(name.split()) for name in (*term.names, *term.members)]
+        return any(len(name) >= _LONG_NAME and name in text for text in glued for name in letters)
+
     def is_own(self, term: TopicTerm) -> bool:
         """Return whether a term is the drug itself, or a class that it belongs to."""
         return any(map(self._names.names_any, (term.names, term.members, term.wider)))
@@ -147,6 +162,8 @@ class LabelReader:
         """Return whether nothing in the label names the term or a member of it, nor, where the topic is answered, its
         class. The topics of `SCOPED` are asked only where the section is there, see `is_near_miss`."""
         if topic.kind in SCOPED or self.names_any(term.names) or self.names_any(term.members):
+            return False
+        if topic.kind == "subsection" and self._has(SUBSECTIONS[topic.name]):
             return False
         if term.trace and re.search(term.trace, self._text):
             return False
@@ -170,25 +187,36 @@ class LabelReader:
         if topic.kind == "risk":
             elsewhere = self._sections.keys() - REACTIONS - OVERDOSAGE
             return self._has(WARNINGS) and not self.names_any((*term.names, *term.members), elsewhere) and not (
-                self.names_any(every, WARNINGS | CONTRAINDICATIONS)
+                self.names_any(every, WARNINGS | CONTRAINDICATIONS | NONCLINICAL)
             )  # fmt: skip
         if topic.kind == "reaction":
             named = self.names_any(term.names, REACTIONS)
             return named and not self._has_rates_of_reactions and self._rated.isdisjoint(every)
         if topic.kind not in SCOPED:
             return False
-        scope = KINDS[topic.kind].stated
+        scope = KINDS[topic.kind].scope
         if not self._has(scope) or self.names_any(every, scope):
             return False
         if topic.kind != "overdose" and not self.names_any(term.names, _SERIOUS - scope):
             return False
-        return topic.kind != "contraindication" or self._forbidden.isdisjoint(term.names)
+        if topic.kind == "contraindication":
+            return self._forbidden.isdisjoint(every)
+        return topic.kind != "dose_adjustment" or self._dosed.isdisjoint(every)
 
     @cached_property
     def _forbidden(self) -> frozenset[str]:
-        """The names of terms in statements that forbid something."""
-        texts = (one.text for unit in self.units for one in unit.statements if FORBIDS.search(one.text))
-        return frozenset().union(*map(self._named, texts))
+        """The names of terms in passages that forbid something."""
+        return self._names_beside(FORBIDS)
+
+    @cached_property
+    def _dosed(self) -> frozenset[str]:
+        """The names of terms in sentences on doses, outside of what an overdose does."""
+        return self._names_beside(DOSES)
+
+    def _names_beside(self, words: re.Pattern[str]) -> frozenset[str]:
+        units = (unit for unit in self.units if unit.code not in REACTIONS | OVERDOSAGE)
+        texts = (f"{unit.title}\n{one.text}" for unit in units for one in unit.statements if words.search(one.text))
+        return SearchableText("\n".join(texts)).names
 
     def _has(self, codes: Collection[str]) -> bool:
         return not self._sections.keys().isdisjoint(codes)
@@ -227,57 +255,84 @@ class LabelReader:
 
         `term` is that of the topic, None for a topic of kind "section".
         """
-        if term is None:
-            found, short = section_answer(topic.name, self.units)
-            return self._answer(topic, found, short) if found else None
+        if term is None or topic.kind == "subsection":
+            found, text = section_answer(topic.name, self.units)
+            answer = self._answer(topic, found, text)
+            return answer if answer and (topic.name in SELECTED or self._is_all(answer, topic.name)) else None
         if topic.kind == "quantity":
             return self._quantity(topic, term)
         if topic.kind == "reaction":
             named = self._naming(term, REACTIONS | WARNINGS | STUDIES)
             found, short = reaction_rates(named, term, self._aliases)
-            return self._answer(topic, found, short) if found else None
-        if topic.kind in SCOPED:
-            return self._answer(topic, self._stated(KINDS[topic.kind], term))
-        return self._answer(topic, self._titled(KINDS[topic.kind], term))
+            return TopicAnswer(topic, tuple(found), short) if found else None
+        return self._answer(topic, *self._said(KINDS[topic.kind], term))
 
-    def _stated(self, kind: Kind, term: TopicTerm) -> list[TopicStatement]:
-        """Return the statements of a section that name a term, of lists the items; none if one cannot stand alone."""
-        chosen: dict[TopicStatement, None] = {}
-        for one in self._naming(term, kind.stated):
-            if _longest_names(self._fold(one.text)).isdisjoint(term.names):
-                continue
-            part = one.with_items(lambda text: not _longest_names(self._fold(text)).isdisjoint(term.names))
-            if not _stands_alone(part) or (kind.value is not None and not kind.value.search(part.text)):
-                return []
-            chosen[part] = None
-        return list(chosen)
+    def _is_all(self, answer: TopicAnswer, name: str) -> bool:
+        """Return whether an answer has all words of a section, headings within its text included."""
+        texts = (one.text for one in self._passages if one.core_code in SECTION_CODES[name])
+        section = Counter(fold(without_references("\n".join(texts))).split())
+        return not section - Counter(fold(answer.text).split())
 
-    def _titled(self, kind: Kind, term: TopicTerm) -> list[TopicStatement]:
-        """Return the statements under headings that name a term, and those that name it elsewhere in the scope.
+    def _said(self, kind: Kind, term: TopicTerm) -> tuple[list[TopicStatement], str]:
+        """Return all that a section says of a term, and the answer with the headings above it.
 
-        There are none where a statement elsewhere cannot be understood without what stands around it.
+        It is what stands under headings that name the term, and each other paragraph or list item that names it. There
+        is nothing where a table or another heading names the term too, or a paragraph names a member of it, or cannot
+        be understood alone.
         """
-        if self._named_in_titles.isdisjoint(term.names):
-            return []
-        chosen: dict[TopicStatement, None] = {}
+        chosen: list[TopicStatement] = []
+        answer: list[str] = []
+        headed = False
         for unit, titles in zip(self.units, self._titles, strict=True):
-            if unit.code in kind.titled and titles:
-                if self._is_about(titles[-1], term):
-                    chosen |= dict.fromkeys(unit.statements)
-                elif any(self._is_about(title, term) for title in titles):
-                    return []
-        if not chosen or (kind.value is not None and not any(kind.value.search(one.text) for one in chosen)):
-            return []
-        elsewhere = 0
-        held = " ".join(self._fold(one.text) for one in chosen)
-        for one in self._naming(term, kind.stated):
-            if one in chosen or self._fold(one.text).strip() in held:
+            if unit.code not in kind.scope:
                 continue
-            if not _stands_alone(one):
-                return []
-            chosen[one] = None
-            elsewhere += 1
-        return list(chosen) if elsewhere <= _MOST_ELSEWHERE else []
+            # Of headings within the text only the last one is certain to apply, since their levels are not marked.
+            applying = (*titles[: len(titles) - unit.depth], titles[-1]) if titles else ()
+            if any(self._is_about(title, term) for title in applying):
+                headed = True
+                chosen += unit.statements
+                answer += (one.text for one in unit.statements)
+                continue
+            if any(not _longest_names(title).isdisjoint(term.names) for title in titles):
+                return [], ""
+            found = self._paragraphs(unit, kind, term)
+            if found is None:
+                return [], ""
+            for paragraph in found:
+                chosen += paragraph
+                answer.append(unit.under_title(paragraph, bool(titles)))
+        text = " ".join(answer)
+        if not chosen or (kind.titled and not headed) or (kind.stated is not None and not kind.stated.search(text)):
+            return [], ""
+        return chosen, text
+
+    def _paragraphs(self, unit: SectionUnit, kind: Kind, term: TopicTerm) -> list[list[TopicStatement]] | None:
+        """Return the paragraphs of a unit that name a term; None where one of them is not clear by itself.
+
+        A paragraph that refers back to one that names the term belongs to it.
+        """
+        found: list[list[TopicStatement]] = []
+        open_ = False
+        for paragraph in unit.paragraphs:
+            text = " ".join(self._fold(one.text) for one in paragraph)
+            if not _longest_names(text).isdisjoint(term.names):
+                part = [one.with_items(lambda item: self._names_it(item, term)) for one in paragraph]
+                if not _stands_alone(part[0]) or any(one.is_row for one in part):
+                    return None
+                if kind.stated is not None and not kind.stated.search(" ".join(one.text for one in part)):
+                    return None
+                found.append(part)
+                open_ = True
+            elif any(name in text for name in term.members):
+                return None
+            elif open_ and (_REFERS_BACK.match(paragraph[0].text) or _OF_THE_SAME.search(paragraph[0].text)):
+                found[-1] = [*found[-1], *paragraph]
+            else:
+                open_ = False
+        return found
+
+    def _names_it(self, text: str, term: TopicTerm) -> bool:
+        return not _longest_names(self._fold(text)).isdisjoint(term.names)
 
     def _quantity(self, topic: Topic, term: TopicTerm) -> TopicAnswer | None:
         """Return the only value of a quantity of the drug, with the sentences that give it.
@@ -296,7 +351,7 @@ class LabelReader:
             chosen[one] = value
         if len({re.sub(r"\W", "", value) for value in chosen.values()}) != 1:
             return None
-        return self._answer(topic, list(chosen)[:1], next(iter(chosen.values())))
+        return TopicAnswer(topic, tuple(chosen)[:1], next(iter(chosen.values())))
 
     def _fold(self, text: str) -> str:
         found = self.folded.get(text)
@@ -314,13 +369,14 @@ class LabelReader:
         return found
 
     @staticmethod
-    def _answer(topic: Topic, chosen: Collection[TopicStatement], short: str = "") -> TopicAnswer | None:
-        statements = sorted(_without_repeats(chosen), key=lambda one: one.passage)
-        answer = TopicAnswer(topic, tuple(statements), short)
+    def _answer(topic: Topic, statements: Sequence[TopicStatement], text: str) -> TopicAnswer | None:
+        """Return what statements say in full; None where it does not fit an answer, or one needs what is not in it.
+
+        `text` is the answer where it is more than the statements, "" where it is these.
+        """
+        answer = TopicAnswer(topic, tuple(statements), text)
         if not statements or len(statements) > _MAX_STATEMENTS or len(answer.text) > MAX_ANSWER:
             return None
-        if short:
-            return answer
         if any(one.points or not _is_whole(one) for one in statements) or _REFERS_BACK.match(statements[0].text):
             return None
         return answer if len(answer.text.split()) >= _MIN_ANSWER_WORDS else None
@@ -393,14 +449,3 @@ def cached_reader(names: tuple[str, ...], substances: int, about: str, passages:
         for index, code, path, title, text, header in passages
     ]
     return LabelReader(names, substances, about, made)
-
-
-def _without_repeats(statements: Collection[TopicStatement]) -> list[TopicStatement]:
-    """Return the statements without those whose words all stand, in order, in another one."""
-    kept: list[TopicStatement] = []
-    folded = {one: fold(one.text) for one in statements}
-    for one in statements:
-        if not any(folded[one] in folded[other] for other in kept):
-            kept = [other for other in kept if folded[other] not in folded[one]]
-            kept.append(one)
-    return kept

@@ -46,12 +46,13 @@ def read_topics(reader: LabelReader, only: Collection[Topic] | None = None) -> L
         if (only is not None and topic not in only) or (term is not None and reader.is_own(term)):
             continue
         if term is not None and not reader.names_any(term.names):
-            if reader.is_silent(topic, term):
+            if reader.is_silent(topic, term) and (only is None or not reader.names_without_spaces(term)):
                 found.silent.append(topic)
         elif answer := reader.answer(topic, term):
             found.answers[topic] = answer
         elif term is not None and reader.is_near_miss(topic, term):
-            found.near.append(topic)
+            if only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope):
+                found.near.append(topic)
     return found
 
 
