@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from fdarx_core.baseline.statements import speaks_for_itself
-from fdarx_core.generation.section_answers import SECTION_CODES, SELECTED, section_answer
+from fdarx_core.generation.section_answers import NO_CONTRAINDICATIONS, SECTION_CODES, SELECTED, section_answer
 from fdarx_core.generation.table_answers import reaction_rates
 from fdarx_core.generation.terminology import SearchableText, Topic, TopicTerm, fold, names_that_begin, terms_of
 from fdarx_core.generation.topic_sections import (
@@ -38,7 +38,7 @@ from fdarx_core.records import Label, Passage
 
 MAX_ANSWER = 600
 """Characters of the longest answer. Source: FDARxBench §B.4."""
-_MIN_ANSWER_WORDS, _SENTENCE_WORDS = 5, 3
+_MIN_ANSWER_WORDS, _SENTENCE_WORDS = 4, 3
 _STUDIES_OF_ALL = (" interaction stud",)
 """Words of statements on interactions in general, which say something of every other drug."""
 _SERIOUS = WARNINGS | CONTRAINDICATIONS | INTERACTIONS | POPULATIONS
@@ -257,6 +257,8 @@ class LabelReader:
         """
         if term is None or topic.kind == "subsection":
             found, text = section_answer(topic.name, self.units)
+            if text == NO_CONTRAINDICATIONS:
+                return TopicAnswer(topic, tuple(found), text)
             answer = self._answer(topic, found, text)
             return answer if answer and (topic.name in SELECTED or self._is_all(answer, topic.name)) else None
         if topic.kind == "quantity":
@@ -268,9 +270,17 @@ class LabelReader:
         return self._answer(topic, *self._said(KINDS[topic.kind], term))
 
     def _is_all(self, answer: TopicAnswer, name: str) -> bool:
-        """Return whether an answer has all words of a section, headings within its text included."""
-        texts = (one.text for one in self._passages if one.core_code in SECTION_CODES[name])
-        section = Counter(fold(without_references("\n".join(texts))).split())
+        """Return whether an answer has all words of a section, headings within its text included.
+
+        A section is not all where parts of it, or sections beside it without a title, have another code.
+        """
+        codes = SECTION_CODES[name]
+        own = [one for one in self._passages if one.core_code in codes]
+        paths = {one.section_path for one in own}
+        others = (one.section_path for one in self._passages if one.core_code not in codes)
+        if any(other == path or other.startswith(f"{path} > ") for other in others for path in paths):
+            return False
+        section = Counter(fold(without_references("\n".join(one.text for one in own))).split())
         return not section - Counter(fold(answer.text).split())
 
     def _said(self, kind: Kind, term: TopicTerm) -> tuple[list[TopicStatement], str]:

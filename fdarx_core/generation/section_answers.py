@@ -23,6 +23,7 @@ Found = tuple[list[TopicStatement], str]
 """The statements of an answer, and the answer where it is a part of them, "" where they are the answer."""
 NONE: Found = ([], "")
 
+NO_CONTRAINDICATIONS = "No contraindications are listed: none."
 _STORE = re.compile(
     r"\b(?:stor(?:e|ed|age)\b|refrigerat|freez|protect(?:ed)? from|excursions|away from (?:heat|light|moisture)|"
     r"keep (?:container |bottle )?tightly|(?:tight|light-resistant)\b[\w, -]*container)",
@@ -30,6 +31,8 @@ _STORE = re.compile(
 )
 _INACTIVE = re.compile(r"\binactive ingredients?\b|\bexcipients?\b", re.I)
 _MOST_COMMON = re.compile(r"\bmost (?:common|frequent)(?:ly)?\b", re.I)
+_OF_SOME = re.compile(r"\bdiscontinu|\bwithdraw|\bserious\b|\bsevere\b|\bstud(?:y|ies) \d", re.I)
+"""Signs that the most common of certain adverse reactions, or of those of one study, are meant."""
 _LEAST_INGREDIENTS = 2
 
 
@@ -47,7 +50,7 @@ def _whole(units: Sequence[SectionUnit], codes: frozenset[str], name: str) -> Fo
     kept = _in(units, codes)
     text = " ".join(unit.under_title(unit.statements, unit.depth > 0) for unit in units if unit.code in codes)
     if name == "contraindications" and re.fullmatch(r"\W*none(?: known| reported)?\W*", text, re.I):
-        return kept, "No contraindications are listed: none."
+        return kept, NO_CONTRAINDICATIONS
     whole = all(one.items or one.text[:1].isupper() or one.text[:1].isdigit() for one in kept)
     return (kept, text) if whole and not any(one.is_row for one in kept) else NONE
 
@@ -65,8 +68,9 @@ def _inactive(units: Sequence[SectionUnit]) -> Found:
 
 
 def _most_common(units: Sequence[SectionUnit]) -> Found:
-    kept = [one for one in _in(units, REACTIONS) if _MOST_COMMON.search(one.text) and not one.is_row]
-    return (kept, "") if len(kept) == 1 and (kept[0].items or "," in kept[0].text) else NONE
+    named = [one for one in _in(units, REACTIONS) if _MOST_COMMON.search(one.text) and not one.is_row]
+    kept = [] if any(_OF_SOME.search(one.text) for one in named) else named
+    return (kept, "") if len(kept) == 1 and (kept[0].items or re.search(r",|\band\b", kept[0].text)) else NONE
 
 
 _READERS: dict[str, Callable[[Sequence[SectionUnit]], Found]] = {

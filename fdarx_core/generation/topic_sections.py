@@ -97,8 +97,6 @@ SUBSECTIONS = {
     "section on laboratory tests": frozenset({"34075-2"}),
     "section on drug/laboratory test interactions": frozenset({"34074-5"}),
     "section on carcinogenesis, mutagenesis and impairment of fertility": frozenset({"34083-6"}),
-    "section on teratogenic effects": frozenset({"34077-8"}),
-    "section on nonteratogenic effects": frozenset({"34078-6"}),
     "section on animal toxicology": frozenset({"34091-9"}),
     "section on microbiology": frozenset({"49489-8"}),
     "section on pharmacogenomics": frozenset({"66106-6"}),
@@ -130,8 +128,8 @@ def is_asked(kind: str, term: str) -> bool:
         return term not in _OWN_SECTIONS
     if kind == "dose_adjustment":
         return term.startswith(_DOSED)
-    if kind in ("risk", "boxed_warning") and term in _OF_REPRODUCTION:
-        return False
+    if kind in ("risk", "boxed_warning", "contraindication") and term in _OF_REPRODUCTION:
+        return kind == "contraindication" and term in ("lactation", "pregnancy")
     return term != _SPLIT_BY_MARKUP and (kind not in SCOPED or term not in _TOO_GENERAL)
 
 

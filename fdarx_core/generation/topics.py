@@ -50,9 +50,12 @@ def read_topics(reader: LabelReader, only: Collection[Topic] | None = None) -> L
                 found.silent.append(topic)
         elif answer := reader.answer(topic, term):
             found.answers[topic] = answer
-        elif term is not None and reader.is_near_miss(topic, term):
-            if only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope):
-                found.near.append(topic)
+        elif (
+            term is not None
+            and reader.is_near_miss(topic, term)
+            and (only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope))
+        ):
+            found.near.append(topic)
     return found
 
 
