@@ -8,9 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import TypeAlias
 
-from fdarx_core.baseline.statements import speaks_for_itself
 from fdarx_core.generation.section_answers import NO_CONTRAINDICATIONS, SECTION_CODES, SELECTED, section_answer
 from fdarx_core.generation.table_answers import reaction_rates
 from fdarx_core.generation.terminology import SearchableText, Topic, TopicTerm, fold, names_that_begin, terms_of
@@ -38,7 +36,7 @@ from fdarx_core.records import Label, Passage
 
 MAX_ANSWER = 600
 """Characters of the longest answer. Source: FDARxBench §B.4."""
-_MIN_ANSWER_WORDS, _SENTENCE_WORDS = 4, 3
+_MIN_ANSWER_WORDS = 4
 _STUDIES_OF_ALL = (" interaction stud",)
 """Words of statements on interactions in general, which say something of every other drug."""
 _SERIOUS = WARNINGS | CONTRAINDICATIONS | INTERACTIONS | POPULATIONS
@@ -53,21 +51,14 @@ _CONNECTORS = frozenset(
      "therapy", "use"]
 )  # fmt: skip
 _NUMBER = re.compile(r"\d")
-_REFERS_BACK = re.compile(
-    r"(?:its?|this|these|those|they|their|such|he|she|both|neither|other|another|however|therefore|thus|also|hence|"
-    r"similarly|moreover|furthermore|consequently|additionally|in addition|in (?:these|this|such|those)|of these|"
-    r"(?:if|when|because|although|since|while) (?:it|this|these|they|such)|the (?:latter|former|same|above|following)|"
-    r"as a result|for (?:this|these)|but|and|or|the (?:stud|trial|effect|result|difference|increase|decrease|symptom|"
-    r"reaction|event|risk|change|incidence|majority)\w*)\b",
-    re.I,
-)
-_OF_THE_SAME = re.compile(r"\b(?:such|these|those) (?:patients?|cases?|events?|reactions?|symptoms?)\b", re.I)
 _OF_SOME = re.compile(
     r"\bpatients? (?:with|who|on)\b|\brelative\b|\bmetabolites?\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b"
     r"|\b(?:in|de)creased to\b|\breduced to\b|\bfurther\b|\b(?:animals?|rats?|mice|dogs?|monkeys?|rabbits?)\b",
     re.I,
 )
 """Signs that a value is not that of the drug in people in general."""
+_CODE = re.compile(r"(?=.*[A-Za-z])(?:.*\d.*|.*[A-Z]{2}.*)")
+_WHOSE = re.compile(r"\b(?:of|for) (?:the )?([\w-]+)")
 _NO_RATE = re.compile(r"\bnot (?:always )?(?:be )?possible to (?:reliably )?(?:estimate|establish)[^.]{0,200}\.", re.I)
 _RATE = re.compile(
     r"%|\bper ?cent|\bincidence|\bfrequen|\b(?:un)?common|\brare|\boccasional|\bseldom|\d\s*/\s*\d|\b1 in \d|\bone in\b"
@@ -101,38 +92,25 @@ class TopicAnswer:
 class LabelReader:
     """A label's text as questions are made from it: its units, and the names that stand in it."""
 
-    def __init__(self, names: Sequence[str], substances: int, about: str, passages: Sequence[Passage]) -> None:
-        """Read a label.
-
-        Args:
-            names: the names of the drug, as `Label.aliases`.
-            substances: the number of active moieties.
-            about: text of the label that is in no passage: its title, the titles of sections, the Highlights.
-            passages: its passages, or some of them.
-        """
-        texts: dict[str, list[str]] = {"": [about, *names]}
+    def __init__(self, label: Label, passages: Sequence[Passage]) -> None:
+        titles = (section.title for section in label.sections)
+        about = "\n".join((label.title, *titles, *(highlight.text for highlight in label.highlights)))
+        texts: dict[str, list[str]] = {"": [about, *label.aliases]}
         for one in passages:
             texts.setdefault(one.core_code, []).append(f"{one.section_path}\n{one.table_header}\n{one.text}")
         self._sections = {code: SearchableText("\n".join(parts)) for code, parts in texts.items()}
         self._text = "\n".join("\n".join(parts) for parts in texts.values())
         self._passages = passages
-        self._names = SearchableText("\n".join(names))
-        self._aliases = [folded for alias in names if (folded := fold(alias)).strip()]
+        self._names = SearchableText("\n".join(label.aliases))
+        self._aliases = [folded for alias in label.aliases if (folded := fold(alias)).strip()]
         self._other_substances = [
             probe for term in terms_of("partner") if not self._names.names_any(term.names) for probe in term.names
         ]
         self._names_in: dict[str, frozenset[str]] = {}
-        self.several = substances > 1
-        self.units = read_units(passages)
-        self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self.units]
-        self.folded = {one.text: fold(one.text) for unit in self.units for one in unit.statements}
-
-    @classmethod
-    def of_label(cls, label: Label, passages: Sequence[Passage]) -> LabelReader:
-        """Return the reader of a whole label. It is kept for a while, since several steps read the same label."""
-        return cached_reader(
-            tuple(label.aliases), substance_count(label), text_beside_passages(label), _keyed(passages)
-        )
+        self._several = "+" in label.drug
+        self._units = read_units(passages)
+        self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self._units]
+        self._folded: dict[str, str] = {}
 
     @cached_property
     def _named_anywhere(self) -> frozenset[str]:
@@ -167,12 +145,10 @@ class LabelReader:
             return False
         if term.trace and re.search(term.trace, self._text):
             return False
-        if topic.kind == "partner" and self._mentions(_STUDIES_OF_ALL, INTERACTIONS | PHARMACOLOGY):
+        studied = (code for code in INTERACTIONS | PHARMACOLOGY if code in self._sections)
+        if topic.kind == "partner" and any(self._sections[code].contains_any(_STUDIES_OF_ALL) for code in studied):
             return False
         return not self.names_any(term.wider, KINDS[topic.kind].wider)
-
-    def _mentions(self, beginnings: Collection[str], codes: Collection[str]) -> bool:
-        return any(self._sections[code].contains_any(beginnings) for code in codes if code in self._sections)
 
     def is_near_miss(self, topic: Topic, term: TopicTerm) -> bool:
         """Return whether the label names the term, and provably does not say what the topic asks of it.
@@ -214,7 +190,7 @@ class LabelReader:
         return self._names_beside(DOSES)
 
     def _names_beside(self, words: re.Pattern[str]) -> frozenset[str]:
-        units = (unit for unit in self.units if unit.code not in REACTIONS | OVERDOSAGE)
+        units = (unit for unit in self._units if unit.code not in REACTIONS | OVERDOSAGE)
         texts = (f"{unit.title}\n{one.text}" for unit in units for one in unit.statements if words.search(one.text))
         return SearchableText("\n".join(texts)).names
 
@@ -225,7 +201,7 @@ class LabelReader:
     def _by_name(self) -> dict[str, list[tuple[int, str, TopicStatement]]]:
         """The statements that have each name of a term, with their places and the LOINC codes of their sections."""
         found: dict[str, list[tuple[int, str, TopicStatement]]] = {}
-        statements = ((unit.code, one) for unit in self.units for one in unit.statements)
+        statements = ((unit.code, one) for unit in self._units for one in unit.statements)
         for at, (code, one) in enumerate(statements):
             for name in self._named(one.text):
                 found.setdefault(name, []).append((at, code, one))
@@ -235,10 +211,6 @@ class LabelReader:
         """Return the statements of sections that name a term, in order."""
         found = {at: (code, one) for name in term.names for at, code, one in self._by_name.get(name, ())}
         return [one for _, (code, one) in sorted(found.items(), key=itemgetter(0)) if code in codes]
-
-    @cached_property
-    def _named_in_titles(self) -> frozenset[str]:
-        return frozenset().union(*(_longest_names(title) for titles in self._titles for title in titles))
 
     @cached_property
     def _rated(self) -> frozenset[str]:
@@ -256,7 +228,7 @@ class LabelReader:
         `term` is that of the topic, None for a topic of kind "section".
         """
         if term is None or topic.kind == "subsection":
-            found, text = section_answer(topic.name, self.units)
+            found, text = section_answer(topic.name, self._units)
             if text == NO_CONTRAINDICATIONS:
                 return TopicAnswer(topic, tuple(found), text)
             answer = self._answer(topic, found, text)
@@ -293,7 +265,7 @@ class LabelReader:
         chosen: list[TopicStatement] = []
         answer: list[str] = []
         headed = False
-        for unit, titles in zip(self.units, self._titles, strict=True):
+        for unit, titles in zip(self._units, self._titles, strict=True):
             if unit.code not in kind.scope:
                 continue
             # Of headings within the text only the last one is certain to apply, since their levels are not marked.
@@ -327,7 +299,7 @@ class LabelReader:
             text = " ".join(self._fold(one.text) for one in paragraph)
             if not _longest_names(text).isdisjoint(term.names):
                 part = [one.with_items(lambda item: self._names_it(item, term)) for one in paragraph]
-                if not _stands_alone(part[0]) or any(one.is_row for one in part):
+                if not part[0].stands_alone or any(one.is_row for one in part):
                     return None
                 if kind.stated is not None and not kind.stated.search(" ".join(one.text for one in part)):
                     return None
@@ -335,7 +307,7 @@ class LabelReader:
                 open_ = True
             elif any(name in text for name in term.members):
                 return None
-            elif open_ and (_REFERS_BACK.match(paragraph[0].text) or _OF_THE_SAME.search(paragraph[0].text)):
+            elif open_ and paragraph[0].refers_back:
                 found[-1] = [*found[-1], *paragraph]
             else:
                 open_ = False
@@ -351,22 +323,28 @@ class LabelReader:
         number, is on another substance, or on some patients alone.
         """
         chosen: dict[TopicStatement, str] = {}
-        for one in () if self.several else self._naming(term, PHARMACOLOGY | DESCRIPTION):
+        for one in () if self._several else self._naming(term, PHARMACOLOGY | DESCRIPTION):
             if not _NUMBER.search(one.text):
                 continue
             elsewhere = any(map(self._fold(one.text).__contains__, self._other_substances))
             value = only_value(one.text, term)
             if one.is_row or one.items or elsewhere or not value or _OF_SOME.search(one.text):
                 return None
+            if not all(self._is_of_drug(word) for word in _WHOSE.findall(one.text)):
+                return None
             chosen[one] = value
         if len({re.sub(r"\W", "", value) for value in chosen.values()}) != 1:
             return None
         return TopicAnswer(topic, tuple(chosen)[:1], next(iter(chosen.values())))
 
+    def _is_of_drug(self, word: str) -> bool:
+        """Return whether a word is one of the drug's names, and not for example the code of a metabolite: "6MNA"."""
+        return not _CODE.fullmatch(word) or any(fold(word) in alias for alias in self._aliases)
+
     def _fold(self, text: str) -> str:
-        found = self.folded.get(text)
+        found = self._folded.get(text)
         if found is None:
-            found = self.folded[text] = fold(text)
+            found = self._folded[text] = fold(text)
         return found
 
     def _named(self, text: str) -> frozenset[str]:
@@ -387,7 +365,7 @@ class LabelReader:
         answer = TopicAnswer(topic, tuple(statements), text)
         if not statements or len(statements) > _MAX_STATEMENTS or len(answer.text) > MAX_ANSWER:
             return None
-        if any(one.points or not _is_whole(one) for one in statements) or _REFERS_BACK.match(statements[0].text):
+        if any(one.points or not one.is_whole for one in statements) or statements[0].begins_back:
             return None
         return answer if len(answer.text.split()) >= _MIN_ANSWER_WORDS else None
 
@@ -408,54 +386,8 @@ def _has_rate(text: str) -> bool:
     return bool(_RATE.search(_NO_RATE.sub("", text)))
 
 
-def _stands_alone(one: TopicStatement) -> bool:
-    """Return whether a statement is understood without those around it."""
-    said = one.lead if one.items else one.text
-    if one.is_row or not (said[:1].isupper() or said[:1].isdigit()):
-        return False
-    return not _REFERS_BACK.match(said) and (bool(one.items) or speaks_for_itself(said.lower()))
-
-
-def _is_whole(one: TopicStatement) -> bool:
-    """Return whether a statement is a sentence, a list or a row, and not a piece of one, a heading for example."""
-    begins = one.text[:1].isupper() or one.text[:1].isdigit()
-    return one.is_row or bool(one.items) or (begins and len(one.text.split()) >= _SENTENCE_WORDS)
-
-
 @lru_cache(maxsize=4096)
 def _longest_names(text: str) -> frozenset[str]:
     """Return the names of terms in a folded heading or statement that are in no longer name there."""
     found = {probe for word in text.split() for probe in names_that_begin(word) if probe in text}
     return frozenset(one for one in found if not any(one != other and one.strip() in other for other in found))
-
-
-def substance_count(label: Label) -> int:
-    """Return the number of active moieties of a label."""
-    return label.drug.count("+") + 1
-
-
-def text_beside_passages(label: Label) -> str:
-    """Return the text of a label that is in no passage: its title, the titles of its sections, and the Highlights."""
-    titles = (section.title for section in label.sections)
-    return "\n".join((label.title, *titles, *(highlight.text for highlight in label.highlights)))
-
-
-PassageKey: TypeAlias = tuple[int, str, str, str, str, str]
-"""What is read of a passage: its index, core LOINC code, section path, section title, text and table header."""
-
-
-def _keyed(passages: Sequence[Passage]) -> tuple[PassageKey, ...]:
-    return tuple(
-        (one.doc_chunk_index, one.core_code, one.section_path, one.section_title, one.text, one.table_header)
-        for one in passages
-    )
-
-
-@lru_cache(maxsize=64)
-def cached_reader(names: tuple[str, ...], substances: int, about: str, passages: tuple[PassageKey, ...]) -> LabelReader:
-    """Return the reader of some passages, see `LabelReader`."""
-    made = [
-        Passage("", index, 0, code, code, "", title, path, text, header)
-        for index, code, path, title, text, header in passages
-    ]
-    return LabelReader(names, substances, about, made)

@@ -36,12 +36,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
         passages: its passages, in document order.
         only: the topics to look for, by default all.
     """
-    return read_topics(LabelReader.of_label(label, passages), only)
-
-
-def read_topics(reader: LabelReader, only: Collection[Topic] | None = None) -> LabelTopics:
-    """Return the topics that a label answers and those that it is silent on, see `find_topics`."""
-    found = LabelTopics()
+    reader, found = LabelReader(label, passages), LabelTopics()
     for topic, term in _all_topics():
         if (only is not None and topic not in only) or (term is not None and reader.is_own(term)):
             continue

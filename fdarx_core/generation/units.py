@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
-from fdarx_core.baseline.statements import has_verb
+from fdarx_core.baseline.statements import has_verb, speaks_for_itself
 from fdarx_core.baseline.tokens import strip_references, with_full_stop
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from fdarx_core.records import Passage
@@ -16,6 +16,16 @@ from fdarx_core.records import Passage
 _LEAD_IN = re.compile(r"^([A-Z][^.:;|]{2,80}?)\s?(?::|[—–]|\s-)\s+(?=[A-Z0-9(])")
 _FOOTNOTE = re.compile(r"\s*\[(?:\d{1,2}|See footnotes?(?: \[?\d{1,2}\]?)?)\s?\]", re.I)
 _POINTER = re.compile(r"\b(?:tables?|figures?|graph|above|below|the following|as follows|preceding|section)\b", re.I)
+_SENTENCE_WORDS = 3
+_REFERS_BACK = re.compile(
+    r"(?:its?|this|these|those|they|their|such|he|she|both|neither|other|another|however|therefore|thus|also|hence|"
+    r"similarly|moreover|furthermore|consequently|additionally|in addition|in (?:these|this|such|those)|of these|"
+    r"(?:if|when|because|although|since|while) (?:it|this|these|they|such)|the (?:latter|former|same|above|following)|"
+    r"as a result|for (?:this|these)|but|and|or|the (?:stud|trial|effect|result|difference|increase|decrease|symptom|"
+    r"reaction|event|risk|change|incidence|majority)\w*)\b",
+    re.I,
+)
+_OF_THE_SAME = re.compile(r"\b(?:such|these|those) (?:patients?|cases?|events?|reactions?|symptoms?)\b", re.I)
 _HEADING_WORDS, _HEADING_WORDS_WITH_STOP = 6, 2
 _SENTENCE = re.compile(r"\d|^(?:none|not|no|do|avoid|use|stop|monitor|store|keep|see|dispense|protect|rx)\b", re.I)
 _NUMBERING = re.compile(r"^\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?")
@@ -45,6 +55,30 @@ class TopicStatement:
     def quotes(self) -> tuple[str, ...]:
         """The pieces of the statement as they stand in the passage."""
         return (self.lead, *self.items) if self.items else (self.text,)
+
+    @property
+    def begins_back(self) -> bool:
+        """Whether it begins with a reference to what stands before it."""
+        return bool(_REFERS_BACK.match(self.text))
+
+    @property
+    def refers_back(self) -> bool:
+        """Whether it is about what stands before it: "This effect", "in such patients"."""
+        return self.begins_back or bool(_OF_THE_SAME.search(self.text))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a sentence, a list or a row, and not a piece of one, a heading for example."""
+        begins = self.text[:1].isupper() or self.text[:1].isdigit()
+        return self.is_row or bool(self.items) or (begins and len(self.text.split()) >= _SENTENCE_WORDS)
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether it is understood without those around it; a row is not, since its table has a caption."""
+        said = self.lead if self.items else self.text
+        if self.is_row or self.begins_back or not (said[:1].isupper() or said[:1].isdigit()):
+            return False
+        return bool(self.items) or speaks_for_itself(said.lower())
 
     def with_items(self, chosen: Callable[[str], bool]) -> TopicStatement:
         """Return a list with the chosen items alone; the statement itself where none is chosen, or it is no list."""

@@ -229,6 +229,7 @@ HALF_LIFE, BINDING = "elimination half-life", "plasma protein binding"
         (BINDING, "Velorinib is 99% bound to plasma proteins.", "99%"),
         (BINDING, "Plasma protein binding of velorinib is about 85%.", "about 85%"),
         ("molecular weight", "Velorinib mesylate has a molecular weight of 471.5.", "471.5"),
+        ("melting point", "Velorinib has a melting point of 230°-231°C.", "230°-231°C"),
         ("plasma clearance", "The plasma clearance of velorinib is 20 to 30 mL/min.", "20 to 30 mL/min"),
     ],
 )
@@ -261,9 +262,10 @@ def test_a_quantity_has_no_answer_where_its_value_is_not_certain(sentences: str)
     [
         "The half-life is 3 hours. The half-life of its metabolite is 9 hours.",
         "The half-life of the metabolite desmethylvelorinib is 9 hours.",
+        "The half-life of 6MNA is 9 hours.",
         "The half-life relative to that of others is 3 hours longer.",
     ],
-    ids=["of a metabolite too", "of a metabolite alone", "relative to others"],
+    ids=["of a metabolite too", "of a metabolite alone", "of a coded substance", "relative to others"],
 )
 def test_a_quantity_of_a_metabolite_or_relative_to_others_has_no_answer(sentences: str) -> None:
     assert answer_of("quantity", HALF_LIFE, (KINETICS, sentences)) is None
