@@ -145,7 +145,7 @@ class LabelReader:
             return False
         if term.trace and re.search(term.trace, self._text):
             return False
-        studied = (code for code in INTERACTIONS | PHARMACOLOGY if code in self._sections)
+        studied = (code for code in INTERACTIONS if code in self._sections)
         if topic.kind == "partner" and any(self._sections[code].contains_any(_STUDIES_OF_ALL) for code in studied):
             return False
         return not self.names_any(term.wider, KINDS[topic.kind].wider)

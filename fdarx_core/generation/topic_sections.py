@@ -60,13 +60,11 @@ FORBIDS = re.compile(
 DOSES = re.compile(r"\bdos(?:e|es|ed|age|ages|ing)\b|\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?)\b|\btitrat", re.I)
 """Words of dosing instructions."""
 KINDS = {
-    "partner": Kind(
-        ("partner",), "34073-7", INTERACTIONS, titled=True, wider=INTERACTIONS | CONTRAINDICATIONS | WARNINGS
-    ),
+    "partner": Kind(("partner",), "34073-7", INTERACTIONS, titled=True, wider=INTERACTIONS | CONTRAINDICATIONS),
     "risk": Kind(("risk",), "43685-7", WARNINGS, titled=True, wider=WARNINGS | CONTRAINDICATIONS | REACTIONS),
     "reaction": Kind(("reaction",), "34084-4", wider=REACTIONS | WARNINGS),
     "indication": Kind(("indication",), "34068-7", DOSAGE, True, DOSES, INDICATIONS | DOSAGE | STUDIES),
-    "population": Kind(("population",), "43684-0", POPULATIONS, titled=True),
+    "population": Kind(("population",), "43684-0", POPULATIONS, titled=True, wider=POPULATIONS | DOSAGE),
     "quantity": Kind(("quantity",), "43682-4"),
     "contraindication": Kind(("risk", "indication", "partner"), "34070-3", CONTRAINDICATIONS, stated=FORBIDS),
     "boxed_warning": Kind(("risk", "indication"), "43685-7", BOXED),
