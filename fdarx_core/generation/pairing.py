@@ -1,9 +1,10 @@
 """Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
 
 Both questions of a pair have the same wording but for the term, which a hash picks, and over all labels every term is
-asked about as often where it is answered as where it is not, then up to `ANSWERED_PER_SILENT` times as often. So no
-wording tells whether a question can be answered. A term that a label does not name is asked of it only where labels of
-the same drug or of similar drugs with the same route answer it, so that the question is plausible.
+asked about nearly as often where it is answered as where it is not, then up to `ANSWERED_PER_SILENT` times as often;
+each kind has `ANSWERED_PER_REFUSAL` times as many answered questions as refusal questions. So no wording tells whether
+a question can be answered. A term that a label does not name is asked of it only where labels of the same drug or of
+similar drugs with the same route answer it, so that the question is plausible.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from fdarx_core.generation.topic_sections import CHEMISTRY
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
 
-ANSWERED_PER_SILENT = 2
+ANSWERED_PER_SILENT = 3
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
 ANSWERED_PER_REFUSAL = 1.3
 """The least ratio of answered questions to refusal questions in each kind, so that a kind does not tell them apart."""
 SAME_GOLD = 3
 """The most questions with one gold answer on labels of one drug, and refusal questions about one topic on them."""
-SLACK = 16
+SLACK = 10
 """How far the answered questions about a term may be ahead of the refusal questions about it, and behind them."""
-CHEMISTRY_SHARE, SECTION_SHARE, KIND_SHARE = 0.03, 0.06, 0.22
+CHEMISTRY_SHARE, SECTION_SHARE, KIND_SHARE = 0.03, 0.06, 0.3
 """The largest shares of constants of substances, of questions that no label is silent on, and of any kind of topics."""
 _FREE = 100
 """Questions of a build up to which shares are not bounded, because they would allow next to nothing."""
@@ -132,7 +133,8 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
     """Return the pairs to ask of each label, by set id.
 
     The labels take turns. Each takes the pair after which its kinds of topics, and over all labels the terms, are asked
-    most evenly; then topics without a pair: answers that are behind what is due to their term, and whole sections.
+    most evenly; where there is none, a topic without a pair: an answer that is behind what is due to its term, or a
+    whole section.
 
     Args:
         surveys: the labels.

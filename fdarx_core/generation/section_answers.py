@@ -46,9 +46,10 @@ def _in(units: Sequence[SectionUnit], codes: frozenset[str]) -> list[TopicStatem
 
 
 def _whole(units: Sequence[SectionUnit], codes: frozenset[str], name: str) -> Found:
-    """Return all statements of sections, under the headings within their text."""
-    kept = _in(units, codes)
-    text = " ".join(unit.under_title(unit.statements, unit.depth > 0) for unit in units if unit.code in codes)
+    """Return all statements of sections, under the titles of their parts and the headings within their text."""
+    kept, own = _in(units, codes), [unit for unit in units if unit.code in codes]
+    above = sum(len(set(titles)) == 1 for titles in zip(*(unit.titles for unit in own), strict=False))
+    text = " ".join(unit.under_title(unit.statements, unit.depth > 0 or len(unit.titles) > above) for unit in own)
     if name == "contraindications" and re.fullmatch(r"\W*none(?: known| reported)?\W*", text, re.I):
         return kept, NO_CONTRAINDICATIONS
     whole = all(one.items or one.text[:1].isupper() or one.text[:1].isdigit() for one in kept)

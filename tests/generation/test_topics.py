@@ -508,3 +508,10 @@ def test_a_name_without_its_spaces_is_no_silence_where_the_topic_is_asked() -> N
     passages = made_passages((OVERDOSAGE, "Acute renalfailure was seen."), (REACTIONS, "Renal failure was seen."))
     topic = Topic("overdose", "renal failure")
     assert topic not in find_topics(made_label(passages), passages, [topic]).near
+
+
+def test_the_parts_of_a_whole_section_have_their_titles() -> None:
+    signs: Piece = (OVERDOSAGE, "Signs", "Coma and seizures were seen in patients.")
+    found = answer_of("subsection", OVERDOSE, signs, (OVERDOSAGE, "Treatment", "Call a poison centre at once."))
+    assert found is not None
+    assert found.text == "Signs: Coma and seizures were seen in patients. Treatment: Call a poison centre at once."
