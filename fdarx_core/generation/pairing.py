@@ -1,9 +1,10 @@
 """Which topics are asked of which label: pairs of a topic that the label answers and one that it is silent on.
 
 Both questions of a pair have the same wording but for the term, which a hash picks, and over all labels every term is
-asked about as often where it is answered as where it is not, then up to `ANSWERED_PER_SILENT` times as often. So no
-wording tells whether a question can be answered. A term that a label does not name is asked of it only where labels of
-the same drug or of similar drugs with the same route answer it, so that the question is plausible.
+asked about nearly as often where it is answered as where it is not, then up to `ANSWERED_PER_SILENT` times as often;
+each kind has `ANSWERED_PER_REFUSAL` times as many answered questions as refusal questions. So no wording tells whether
+a question can be answered. A term that a label does not name is asked of it only where labels of the same drug or of
+similar drugs with the same route answer it, so that the question is plausible.
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ from fdarx_core.generation.topic_sections import CHEMISTRY
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
 
-ANSWERED_PER_SILENT = 4
+ANSWERED_PER_SILENT = 3
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
+ANSWERED_PER_REFUSAL = 1.3
+"""The least ratio of answered questions to refusal questions in each kind, so that a kind does not tell them apart."""
 SAME_GOLD = 3
 """The most questions with one gold answer on labels of one drug, and refusal questions about one topic on them."""
-SLACK = 4
+SLACK = 10
 """How far the answered questions about a term may be ahead of the refusal questions about it, and behind them."""
-CHEMISTRY_SHARE, SECTION_SHARE, KIND_SHARE = 0.03, 0.09, 0.22
+CHEMISTRY_SHARE, SECTION_SHARE, KIND_SHARE = 0.03, 0.06, 0.3
 """The largest shares of constants of substances, of questions that no label is silent on, and of any kind of topics."""
 _FREE = 100
 """Questions of a build up to which shares are not bounded, because they would allow next to nothing."""
 FEWEST_DRUGS = 20
 """With fewer drugs, the questions cannot be balanced, and each label is asked all that it can be asked."""
-_OF_ANY_DRUG = "population"
-"""The kind of topics that are plausible for every drug, where few drugs are at hand."""
+_OF_ANY_DRUG = ("subsection", "population")
+"""The kinds of topics that are plausible for every drug, the second where few drugs are at hand."""
 _SIMILAR_DRUGS = 12
 """The other drugs whose topics are plausible for a drug."""
 _LEAST_SIMILARITY, _LEAST_DRUGS = 0.15, 2
@@ -64,6 +67,7 @@ class _Counts:
     balance: Counter[Topic] = field(default_factory=Counter)
     silent: Counter[Topic] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
+    silent_kinds: Counter[str] = field(default_factory=Counter)
     golds: Counter[tuple[str, str]] = field(default_factory=Counter)
     topics: Counter[tuple[str, Topic, bool]] = field(default_factory=Counter)
     total: int = 0
@@ -74,6 +78,11 @@ class _Counts:
         share = {"chemistry": CHEMISTRY_SHARE, "section": SECTION_SHARE}.get(kind, KIND_SHARE)
         return self.kinds[kind] + 2 <= share * max(self.total + 2, _FREE)
 
+    def may_pair(self, kind: str) -> bool:
+        """Return whether a kind has enough answered questions for one more refusal question."""
+        answered = self.kinds[kind] - self.silent_kinds[kind]
+        return not self.bounded or answered >= ANSWERED_PER_REFUSAL * self.silent_kinds[kind]
+
     def add(self, drug: str, topic: Topic, gold: str) -> None:
         """Note a question; `gold` is "" for one that the label is silent on."""
         self.balance[topic] += 1 if gold else -1
@@ -81,6 +90,7 @@ class _Counts:
         self.golds[drug, gold] += bool(gold)
         self.topics[drug, topic, bool(gold)] += 1
         self.kinds[_quota(topic)] += 1
+        self.silent_kinds[_quota(topic)] += not gold
         self.total += 1
 
 
@@ -123,7 +133,8 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
     """Return the pairs to ask of each label, by set id.
 
     The labels take turns. Each takes the pair after which its kinds of topics, and over all labels the terms, are asked
-    most evenly; then topics without a pair: answers that are behind what is due to their term, and whole sections.
+    most evenly; where there is none, a topic without a pair: an answer that is behind what is due to its term, or a
+    whole section.
 
     Args:
         surveys: the labels.
@@ -139,11 +150,18 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
     for one in () if few else left:
         one.keep(both)
     counts = _Counts(2 * per_label if few else SLACK, bounded=not few)
-    for take, most in ((_take_pair, per_label), (_take_answered, 2 * per_label)):
-        # A label that has nothing to ask now may have it later, when the shares allow more questions of a kind.
-        while sum(len(one.chosen) < most and take(one, counts, per_drug, seed) for one in left):
-            pass
+    # A label that has nothing to ask now may have it later, when the shares allow more questions of a kind.
+    while sum(_take_next(one, counts, per_label, per_drug, seed) for one in left):
+        pass
     return {one.survey.set_id: one.chosen for one in left}
+
+
+def _take_next(left: _Left, counts: _Counts, per_label: int, per_drug: int, seed: int) -> bool:
+    """Choose a pair, or an answered topic where there is none; return whether there was one of them."""
+    pairs = sum(pair.silent is not None for pair in left.chosen)
+    if pairs < per_label and _take_pair(left, counts, per_drug, seed):
+        return True
+    return len(left.chosen) < 2 * per_label and _take_answered(left, counts, per_drug, seed)
 
 
 def _take_pair(left: _Left, counts: _Counts, per_drug: int, seed: int) -> bool:
@@ -152,7 +170,7 @@ def _take_pair(left: _Left, counts: _Counts, per_drug: int, seed: int) -> bool:
     best: tuple[tuple[int, int], Topic, Topic] | None = None
     others = _cheapest(left.silent, left, counts, per_drug, answered=False)
     for kind, (cost, topic) in _cheapest(left.answered, left, counts, per_drug, answered=True).items():
-        if kind in others and counts.may_ask(kind):
+        if kind in others and counts.may_ask(kind) and counts.may_pair(kind):
             total = (used[kind], cost + others[kind][0])
             if best is None or total < best[0]:
                 best = total, topic, others[kind][1]
@@ -225,7 +243,8 @@ def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[
     similar = similar_drugs(surveys, _SIMILAR_DRUGS)
 
     few = len({drug for drug, _ in answered}) < FEWEST_DRUGS
-    of_any = {number for number, topic in enumerate(all_topics()) if few and topic.kind == _OF_ANY_DRUG}
+    kinds = _OF_ANY_DRUG if few else _OF_ANY_DRUG[:1]
+    of_any = {number for number, topic in enumerate(all_topics()) if topic.kind in kinds}
     found: dict[tuple[str, str], frozenset[int]] = {}
     for drug, route in answered:
         others = [other for other, similarity in similar[drug].items() if similarity >= _LEAST_SIMILARITY]

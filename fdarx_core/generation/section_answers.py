@@ -13,8 +13,8 @@ from fdarx_core.generation.topic_sections import (
     INDICATIONS,
     INGREDIENTS,
     MECHANISM,
-    OVERDOSAGE,
     REACTIONS,
+    SUBSECTIONS,
     SUPPLY,
 )
 from fdarx_core.generation.units import SectionUnit, TopicStatement
@@ -23,8 +23,7 @@ Found = tuple[list[TopicStatement], str]
 """The statements of an answer, and the answer where it is a part of them, "" where they are the answer."""
 NONE: Found = ([], "")
 
-_BEFORE_USE = re.compile(r"(?:carefully )?consider |use the lowest ", re.I)
-_COMMENT = re.compile(r"\b(?:have|has) been (?:reported|observed)\b|\bmay cause\b", re.I)
+NO_CONTRAINDICATIONS = "No contraindications are listed: none."
 _STORE = re.compile(
     r"\b(?:stor(?:e|ed|age)\b|refrigerat|freez|protect(?:ed)? from|excursions|away from (?:heat|light|moisture)|"
     r"keep (?:container |bottle )?tightly|(?:tight|light-resistant)\b[\w, -]*container)",
@@ -32,50 +31,29 @@ _STORE = re.compile(
 )
 _INACTIVE = re.compile(r"\binactive ingredients?\b|\bexcipients?\b", re.I)
 _MOST_COMMON = re.compile(r"\bmost (?:common|frequent)(?:ly)?\b", re.I)
+_OF_SOME = re.compile(r"\bdiscontinu|\bwithdraw|\bserious\b|\bsevere\b|\bstud(?:y|ies) \d", re.I)
+"""Signs that the most common of certain adverse reactions, or of those of one study, are meant."""
 _LEAST_INGREDIENTS = 2
-_WARNING = re.compile(r"^\W*warnings?\s*[:—–-]+\s*", re.I)
 
 
 def section_answer(name: str, units: Sequence[SectionUnit]) -> Found:
     """Return the answer to a topic of kind "section", one of `SECTION_TOPICS`."""
-    return _READERS[name](units)
+    return _READERS[name](units) if name in SELECTED else _whole(units, SECTION_CODES[name], name)
 
 
 def _in(units: Sequence[SectionUnit], codes: frozenset[str]) -> list[TopicStatement]:
     return [one for unit in units if unit.code in codes for one in unit.statements]
 
 
-def _all(codes: frozenset[str], but: re.Pattern[str] | None = None) -> Callable[[Sequence[SectionUnit]], Found]:
-    """Return a reader of all statements of sections, without those that match; nothing where one is no sentence."""
-
-    def read(units: Sequence[SectionUnit]) -> Found:
-        kept = [one for one in _in(units, codes) if but is None or one.items or not but.search(one.text)]
-        whole = all(one.items or one.text[:1].isupper() for one in kept)
-        return (kept, "") if whole and not any(one.is_row for one in kept) else NONE
-
-    return read
-
-
-def _contraindications(units: Sequence[SectionUnit]) -> Found:
-    kept = _in(units, CONTRAINDICATIONS)
-    text = " ".join(one.text for one in kept)
-    if kept and re.fullmatch(r"\W*none(?: known| reported)?\W*", text, re.I):
-        return kept, "No contraindications are listed: none."
-    return _all(CONTRAINDICATIONS, _COMMENT)(units)
-
-
-def _forms(units: Sequence[SectionUnit]) -> Found:
-    kept = _in(units, FORMS)
-    return (kept, " ".join(one.text for one in kept)) if kept and re.search(r"\d", kept[0].text) else NONE
-
-
-def _boxed(units: Sequence[SectionUnit]) -> Found:
-    """Return what the title of the boxed warning names, "Lactic acidosis"."""
-    titled = [unit for unit in units if unit.code in BOXED and unit.titles and _WARNING.match(unit.titles[0])]
-    subject = _WARNING.sub("", titled[0].titles[0]).strip(" .") if titled else ""
-    if len(subject) < len("falls") or not subject.isascii() or subject.isdigit():
-        return NONE
-    return titled[0].statements[:1], subject
+def _whole(units: Sequence[SectionUnit], codes: frozenset[str], name: str) -> Found:
+    """Return all statements of sections, under the titles of their parts and the headings within their text."""
+    kept, own = _in(units, codes), [unit for unit in units if unit.code in codes]
+    above = sum(len(set(titles)) == 1 for titles in zip(*(unit.titles for unit in own), strict=False))
+    text = " ".join(unit.under_title(unit.statements, unit.depth > 0 or len(unit.titles) > above) for unit in own)
+    if name == "contraindications" and re.fullmatch(r"\W*none(?: known| reported)?\W*", text, re.I):
+        return kept, NO_CONTRAINDICATIONS
+    whole = all(one.items or one.text[:1].isupper() or one.text[:1].isdigit() for one in kept)
+    return (kept, text) if whole and not any(one.is_row for one in kept) else NONE
 
 
 def _storage(units: Sequence[SectionUnit]) -> Found:
@@ -91,18 +69,24 @@ def _inactive(units: Sequence[SectionUnit]) -> Found:
 
 
 def _most_common(units: Sequence[SectionUnit]) -> Found:
-    kept = [one for one in _in(units, REACTIONS) if _MOST_COMMON.search(one.text) and not one.is_row]
-    return (kept, "") if len(kept) == 1 else NONE
+    named = [one for one in _in(units, REACTIONS) if _MOST_COMMON.search(one.text) and not one.is_row]
+    kept = [] if any(_OF_SOME.search(one.text) for one in named) else named
+    return (kept, "") if len(kept) == 1 and (kept[0].items or re.search(r",|\band\b", kept[0].text)) else NONE
 
 
 _READERS: dict[str, Callable[[Sequence[SectionUnit]], Found]] = {
-    "indications": _all(INDICATIONS, _BEFORE_USE),
-    "contraindications": _contraindications,
-    "boxed warning": _boxed,
-    "overdosage": _all(OVERDOSAGE),
-    "mechanism of action": _all(MECHANISM),
     "storage": _storage,
-    "dosage forms and strengths": _forms,
     "inactive ingredients": _inactive,
     "most common adverse reactions": _most_common,
 }
+SELECTED = tuple(_READERS)
+"""The topics that some sentences of a section answer; the whole section answers the others."""
+SECTION_CODES = {
+    "indications": INDICATIONS,
+    "contraindications": CONTRAINDICATIONS,
+    "boxed warning": BOXED,
+    "mechanism of action": MECHANISM,
+    "dosage forms and strengths": FORMS,
+    **SUBSECTIONS,
+}
+"""The sections whose whole text is an answer, by topic."""

@@ -21,6 +21,7 @@ INGREDIENTS = frozenset({"51727-6"})
 MECHANISM = frozenset({"43679-0"})
 KINETICS = frozenset({"34090-1", "43682-4"})
 PHARMACOLOGY = frozenset({"34090-1", "43682-4", "43679-0", "43681-6", "66106-6", "60593-1"})
+NONCLINICAL = frozenset({"43680-8", "34083-6", "34091-9"})
 STUDIES = frozenset({"34092-7"})
 REACTIONS = frozenset({"34084-4", "90374-0", "90375-7"})
 SUPPLY = frozenset({"34069-5", "44425-7"})
@@ -37,60 +38,82 @@ class Kind:
     Attributes:
         terms: the kinds of the terminology whose terms can be asked about so; none for whole sections.
         category: the LOINC code of a section, whose label topic is the category of all questions of the kind.
-        titled: the sections of which everything under a heading that names the term is the answer.
-        stated: the sections of which every sentence that names the term belongs to the answer.
-        value: what an answer must have, and of `SCOPED` kinds each statement of it; None for nothing.
+        scope: the sections whose statements on the term, all of them, are the answer.
+        titled: whether a heading in the scope must name the term.
+        stated: what each paragraph on the term must say; None for anything.
         wider: the sections where a class, member or mechanism of the term may say something of it; None for all.
     """
 
     terms: tuple[str, ...]
     category: str
-    titled: frozenset[str] = frozenset()
-    stated: frozenset[str] = frozenset()
-    value: re.Pattern[str] | None = None
+    scope: frozenset[str] = frozenset()
+    titled: bool = False
+    stated: re.Pattern[str] | None = None
     wider: frozenset[str] | None = None
 
 
-FORBIDS = re.compile(r"contraindicat|\bshould not\b|\bmust not\b|\bdo not\b|\bnot be\b|\bavoid|\bnever\b", re.I)
+FORBIDS = re.compile(
+    r"contraindicat|\b(?:should|must|do|is|are) not\b|\bnot (?:be|recommended|for)\b|\bavoid|\bnever\b",
+    re.I,
+)
 """Words that forbid the use of a product."""
-_POPULATION_SECTIONS = POPULATIONS | PHARMACOLOGY | WARNINGS | DOSAGE
+DOSES = re.compile(r"\bdos(?:e|es|ed|age|ages|ing)\b|\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?)\b|\btitrat", re.I)
+"""Words of dosing instructions."""
 KINDS = {
-    "partner": Kind(
-        ("partner",), "34073-7", INTERACTIONS, INTERACTIONS | WARNINGS | CONTRAINDICATIONS | DOSAGE | PHARMACOLOGY,
-        wider=INTERACTIONS | CONTRAINDICATIONS | WARNINGS,
-    ),
-    "risk": Kind(("risk",), "43685-7", WARNINGS, WARNINGS, wider=WARNINGS | CONTRAINDICATIONS | REACTIONS),
+    "partner": Kind(("partner",), "34073-7", INTERACTIONS, titled=True, wider=INTERACTIONS | CONTRAINDICATIONS),
+    "risk": Kind(("risk",), "43685-7", WARNINGS, titled=True, wider=WARNINGS | CONTRAINDICATIONS | REACTIONS),
     "reaction": Kind(("reaction",), "34084-4", wider=REACTIONS | WARNINGS),
-    "indication": Kind(
-        ("indication",), "34068-7", DOSAGE, DOSAGE, re.compile(r"\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?|%)"),
-        INDICATIONS | DOSAGE | STUDIES,
-    ),
-    "population": Kind(("population",), "43684-0", _POPULATION_SECTIONS, _POPULATION_SECTIONS),
+    "indication": Kind(("indication",), "34068-7", DOSAGE, True, DOSES, INDICATIONS | DOSAGE | STUDIES),
+    "population": Kind(("population",), "43684-0", POPULATIONS, titled=True, wider=POPULATIONS | DOSAGE),
     "quantity": Kind(("quantity",), "43682-4"),
-    "contraindication": Kind(
-        ("risk", "indication", "partner"), "34070-3", CONTRAINDICATIONS, CONTRAINDICATIONS, FORBIDS
-    ),
-    "boxed_warning": Kind(("risk", "indication"), "43685-7", BOXED, BOXED),
-    "dose_adjustment": Kind(("population",), "34068-7", DOSAGE, DOSAGE),
-    "overdose": Kind(("reaction",), "34088-5", OVERDOSAGE, OVERDOSAGE),
+    "contraindication": Kind(("risk", "indication", "partner"), "34070-3", CONTRAINDICATIONS, stated=FORBIDS),
+    "boxed_warning": Kind(("risk", "indication"), "43685-7", BOXED),
+    "dose_adjustment": Kind(("population",), "34068-7", DOSAGE, stated=DOSES),
+    "overdose": Kind(("reaction",), "34088-5", OVERDOSAGE),
+    "subsection": Kind(("subsection",), "43684-0"),
     "section": Kind((), "34067-9"),
-}  # fmt: skip
+}
 """All kinds of topics by name."""
 SCOPED = ("contraindication", "boxed_warning", "dose_adjustment", "overdose")
 """The kinds that ask what one section says, while other sections may say something else of the term."""
 CHEMISTRY = frozenset({"molecular weight", "pKa", "partition coefficient", "melting point", "median lethal dose"})
 """Quantities that are constants of a substance, of which a benchmark needs few."""
 _SECTION_CATEGORIES = {
-    "indications": "34067-9", "contraindications": "34070-3", "boxed warning": "34066-1", "overdosage": "34088-5",
+    "indications": "34067-9", "contraindications": "34070-3", "boxed warning": "34066-1",
     "mechanism of action": "43682-4", "storage": "34069-5", "dosage forms and strengths": "43678-2",
     "inactive ingredients": "34089-3", "most common adverse reactions": "34084-4",
 }  # fmt: skip
+SUBSECTIONS = {
+    "section on overdosage": frozenset({"34088-5"}),
+    "section on drug abuse and dependence": frozenset({"42227-9", "34085-1", "34086-9", "34087-7"}),
+    "section on labor and delivery": frozenset({"34079-4"}),
+    "section on lactation (nursing mothers)": frozenset({"34080-2", "77290-5"}),
+    "section on pregnancy": frozenset({"42228-7", "34077-8", "34078-6"}),
+    "section on females and males of reproductive potential": frozenset({"77291-3"}),
+    "section on pediatric use": frozenset({"34081-0"}),
+    "section on geriatric use": frozenset({"34082-8"}),
+    "section on laboratory tests": frozenset({"34075-2"}),
+    "section on drug/laboratory test interactions": frozenset({"34074-5"}),
+    "section on carcinogenesis, mutagenesis and impairment of fertility": frozenset({"34083-6"}),
+    "section on animal toxicology": frozenset({"34091-9"}),
+    "section on microbiology": frozenset({"49489-8"}),
+    "section on pharmacogenomics": frozenset({"66106-6"}),
+    "section on immunogenicity": frozenset({"88830-5"}),
+}
+"""The sections that many labels lack, by the term that asks about them; the whole section is the answer."""
 SECTION_TOPICS = tuple(_SECTION_CATEGORIES)
 """What a section as a whole says: the names of the topics of kind "section"."""
 
 
 _TOO_GENERAL = frozenset({"pain", "edema", "infection", "inflammation", "swelling", "reactions", "bleeding"})
 """Terms that labels hardly use alone: "epigastric pain" is no statement on pain in general."""
+_OWN_SECTIONS = frozenset(
+    {"use in geriatric patients", "use in pediatric patients", "use during pregnancy", "use during lactation",
+     "labor and delivery"}
+)  # fmt: skip
+"""Populations that have sections of their own, see `SUBSECTIONS`."""
+_OF_REPRODUCTION = frozenset({"lactation", "pregnancy", "fetal toxicity", "impaired fertility", "preterm birth"})
+"""Risks that have sections of their own, outside of the warnings."""
 _DOSED = ("use in ", "use during ", "removal by hemodialysis", "abrupt discontinuation")
 """How the names of populations begin for which a dose may be adjusted."""
 _SPLIT_BY_MARKUP = "molecular formula"
@@ -99,8 +122,12 @@ _SPLIT_BY_MARKUP = "molecular formula"
 
 def is_asked(kind: str, term: str) -> bool:
     """Return whether a term can be asked about as a kind of topic, whatever the label."""
+    if kind == "population":
+        return term not in _OWN_SECTIONS
     if kind == "dose_adjustment":
         return term.startswith(_DOSED)
+    if kind in ("risk", "boxed_warning", "contraindication") and term in _OF_REPRODUCTION:
+        return kind == "contraindication" and term in ("lactation", "pregnancy")
     return term != _SPLIT_BY_MARKUP and (kind not in SCOPED or term not in _TOO_GENERAL)
 
 
@@ -110,4 +137,6 @@ def category_of(topic: Topic) -> str:
         return topic_of(_SECTION_CATEGORIES[topic.name])
     if topic.name in CHEMISTRY:
         return topic_of("34089-3")
+    if topic.kind == "subsection":
+        return topic_of(min(SUBSECTIONS[topic.name]))
     return topic_of(KINDS[topic.kind].category)

@@ -36,21 +36,20 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
         passages: its passages, in document order.
         only: the topics to look for, by default all.
     """
-    return read_topics(LabelReader.of_label(label, passages), only)
-
-
-def read_topics(reader: LabelReader, only: Collection[Topic] | None = None) -> LabelTopics:
-    """Return the topics that a label answers and those that it is silent on, see `find_topics`."""
-    found = LabelTopics()
+    reader, found = LabelReader(label, passages), LabelTopics()
     for topic, term in _all_topics():
         if (only is not None and topic not in only) or (term is not None and reader.is_own(term)):
             continue
         if term is not None and not reader.names_any(term.names):
-            if reader.is_silent(topic, term):
+            if reader.is_silent(topic, term) and (only is None or not reader.names_without_spaces(term)):
                 found.silent.append(topic)
         elif answer := reader.answer(topic, term):
             found.answers[topic] = answer
-        elif term is not None and reader.is_near_miss(topic, term):
+        elif (
+            term is not None
+            and reader.is_near_miss(topic, term)
+            and (only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope))
+        ):
             found.near.append(topic)
     return found
 

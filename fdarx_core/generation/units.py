@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
-from fdarx_core.baseline.statements import has_verb
+from fdarx_core.baseline.statements import has_verb, speaks_for_itself
 from fdarx_core.baseline.tokens import strip_references, with_full_stop
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from fdarx_core.records import Passage
@@ -16,6 +16,16 @@ from fdarx_core.records import Passage
 _LEAD_IN = re.compile(r"^([A-Z][^.:;|]{2,80}?)\s?(?::|[—–]|\s-)\s+(?=[A-Z0-9(])")
 _FOOTNOTE = re.compile(r"\s*\[(?:\d{1,2}|See footnotes?(?: \[?\d{1,2}\]?)?)\s?\]", re.I)
 _POINTER = re.compile(r"\b(?:tables?|figures?|graph|above|below|the following|as follows|preceding|section)\b", re.I)
+_SENTENCE_WORDS = 3
+_REFERS_BACK = re.compile(
+    r"(?:its?|this|these|those|they|their|such|he|she|both|neither|other|another|however|therefore|thus|also|hence|"
+    r"similarly|moreover|furthermore|consequently|additionally|in addition|in (?:these|this|such|those)|of these|"
+    r"(?:if|when|because|although|since|while) (?:it|this|these|they|such)|the (?:latter|former|same|above|following)|"
+    r"as a result|for (?:this|these)|but|and|or|the (?:stud|trial|effect|result|difference|increase|decrease|symptom|"
+    r"reaction|event|risk|change|incidence|majority)\w*)\b",
+    re.I,
+)
+_OF_THE_SAME = re.compile(r"\b(?:such|these|those) (?:patients?|cases?|events?|reactions?|symptoms?)\b", re.I)
 _HEADING_WORDS, _HEADING_WORDS_WITH_STOP = 6, 2
 _SENTENCE = re.compile(r"\d|^(?:none|not|no|do|avoid|use|stop|monitor|store|keep|see|dispense|protect|rx)\b", re.I)
 _NUMBERING = re.compile(r"^\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?")
@@ -29,6 +39,7 @@ class TopicStatement:
         text: the sentence, or the sentence that announces a list with its items, or a table row; without references.
         passage: the index of its passage.
         points: whether it refers to a table, a figure or other text, without which it is not complete.
+        begins: whether it begins a paragraph; other sentences belong to the paragraph of the one before.
         lead, items: of a list the sentence that announces it, and its items.
     """
 
@@ -36,6 +47,7 @@ class TopicStatement:
     passage: int
     points: bool = False
     is_row: bool = False
+    begins: bool = True
     lead: str = ""
     items: tuple[str, ...] = ()
 
@@ -43,6 +55,30 @@ class TopicStatement:
     def quotes(self) -> tuple[str, ...]:
         """The pieces of the statement as they stand in the passage."""
         return (self.lead, *self.items) if self.items else (self.text,)
+
+    @property
+    def begins_back(self) -> bool:
+        """Whether it begins with a reference to what stands before it."""
+        return bool(_REFERS_BACK.match(self.text))
+
+    @property
+    def refers_back(self) -> bool:
+        """Whether it is about what stands before it: "This effect", "in such patients"."""
+        return self.begins_back or bool(_OF_THE_SAME.search(self.text))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is a sentence, a list or a row, and not a piece of one, a heading for example."""
+        begins = self.text[:1].isupper() or self.text[:1].isdigit()
+        return self.is_row or bool(self.items) or (begins and len(self.text.split()) >= _SENTENCE_WORDS)
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether it is understood without those around it; a row is not, since its table has a caption."""
+        said = self.lead if self.items else self.text
+        if self.is_row or self.begins_back or not (said[:1].isupper() or said[:1].isdigit()):
+            return False
+        return bool(self.items) or speaks_for_itself(said.lower())
 
     def with_items(self, chosen: Callable[[str], bool]) -> TopicStatement:
         """Return a list with the chosen items alone; the statement itself where none is chosen, or it is no list."""
@@ -58,17 +94,34 @@ class SectionUnit:
         title: the heading, without its number.
         titles: the titles of the section and of those above it, and the headings within the text; the title is last.
         code: the core LOINC code of its section.
+        depth: how many of the titles are headings within the text.
         statements: its statements, in order.
     """
 
     title: str
     titles: tuple[str, ...]
     code: str
+    depth: int = 0
     statements: list[TopicStatement] = field(default_factory=list)
 
     @property
     def text(self) -> str:
         return " ".join(one.text for one in self.statements)
+
+    @property
+    def paragraphs(self) -> list[list[TopicStatement]]:
+        """The statements by paragraph or list item; a sentence that announces a list is in one with the list."""
+        found: list[list[TopicStatement]] = []
+        for one in self.statements:
+            if one.begins or one.is_row or not found:
+                found.append([])
+            found[-1].append(one)
+        return found
+
+    def under_title(self, statements: Sequence[TopicStatement], titled: bool) -> str:
+        """Return the text of some of its statements; `titled` puts the heading before it, unless it begins with it."""
+        text = " ".join(one.text for one in statements)
+        return f"{self.title}: {text}" if titled and not text.startswith(self.title) else text
 
     @property
     def passages(self) -> list[int]:
@@ -86,6 +139,11 @@ def read_units(passages: Sequence[Passage]) -> list[SectionUnit]:
     return units
 
 
+def without_references(text: str) -> str:
+    """Return a text without cross-references and the numbers of footnotes."""
+    return _FOOTNOTE.sub("", strip_references(text)).strip()
+
+
 def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[Passage]) -> Iterator[SectionUnit]:
     unit = SectionUnit(_bare(title), path, code)
     heads: tuple[str, ...] = ()
@@ -94,7 +152,7 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
         lines = f"\n{passage.text}"
         for one in parse_passage(passage.text):
             begins = _begins_line(one.text, lines)
-            lead, statement = _statement(one, passage.doc_chunk_index)
+            lead, statement = _statement(one, passage.doc_chunk_index, begins)
             above = _nearest(one.heads) or (heads if one.is_row else ())
             now = (*above, lead) if lead else above
             if not lead and heads[:-1] == above and (not begins or after_heading):
@@ -103,7 +161,7 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
                 if unit.statements:
                     yield unit
                 titles = (*path, *map(_bare, now))
-                unit = SectionUnit(titles[-1] if titles else "", titles, code)
+                unit = SectionUnit(titles[-1] if titles else "", titles, code, len(now))
                 heads = now
             after_heading = not statement.text
             if statement.text:
@@ -122,26 +180,26 @@ def _begins_line(text: str, lines: str) -> bool:
     return at < 0 or lines[:at].rstrip(" •-*†").endswith("\n")
 
 
-def _statement(one: LabelStatement, passage: int) -> tuple[str, TopicStatement]:
-    """Return the heading at the beginning of a statement, "" for none, and the statement without it.
+def _statement(one: LabelStatement, passage: int, begins: bool) -> tuple[str, TopicStatement]:
+    """Return the heading at the beginning of a statement, "" for none, and the statement, which keeps it.
 
     A few words without a verb are a heading by themselves: "Lithium." before a sentence on lithium.
     """
-    text = _FOOTNOTE.sub("", strip_references(one.text)).strip()
+    text = without_references(one.text)
     if not one.is_row and not one.items and _is_heading(text):
         return text, TopicStatement("", passage)
     lead = ""
-    if not one.is_row and (found := _LEAD_IN.match(text)) and len(text) > found.end() + 20:
-        lead, text = found[1].strip(), text[found.end() :]
+    if begins and not one.is_row and (found := _LEAD_IN.match(text)) and len(text) > found.end() + 20:
+        lead = found[1].strip()
     points = bool(_POINTER.search(text)) and not one.items
     if one.is_row:
         text = _row(text)
     if one.items:
         announced = text.rstrip(" :")
-        stripped = (_FOOTNOTE.sub("", strip_references(item)).rstrip(" .;,") for item in one.items)
+        stripped = (without_references(item).rstrip(" .;,") for item in one.items)
         items = tuple(item for item in stripped if item)
-        return lead, TopicStatement(_listed(announced, items), passage, lead=announced, items=items)
-    return lead, TopicStatement(with_full_stop(text.strip()) if text.strip() else "", passage, points, one.is_row)
+        return lead, TopicStatement(_listed(announced, items), passage, begins=begins, lead=announced, items=items)
+    return lead, TopicStatement(with_full_stop(text) if text else "", passage, points, one.is_row, begins)
 
 
 def _is_heading(text: str) -> bool:

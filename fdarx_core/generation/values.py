@@ -23,7 +23,7 @@ def _patterns(term: TopicTerm) -> tuple[re.Pattern[str], re.Pattern[str]]:
     unit = "" if unit == r"\d" else f"{unit}{_PER}" if "mL" in unit else unit
     unit = rf"{unit}\s?[CF]?\b" if unit.endswith("°") else unit
     amount = rf"{_NUMBER}(?:\s*(?:±|\+/-|\(\s*±?)\s*{_NUMBER}\s*\)?)?"
-    value = rf"{_ABOUT}{amount}(?:\s*(?:{unit or '%'})?\s*(?:to|-|–|or|and)\s*{amount})?\s*{unit}"
+    value = rf"{_ABOUT}{amount}(?:\s*(?:{unit or '%'}|°)?\s*(?:to|-|–|or|and)\s*{amount})?\s*{unit}"
     if not term.value.startswith(r"\d"):
         value = rf"{term.value}\w*"
     names = "|".join(r"\W+".join(map(re.escape, probe.split())) for probe in term.names)

@@ -22,7 +22,7 @@ FILES = {
 KINDS_OF = {
     "conditions": {"risk", "reaction", "indication"},
     "reactions": {"reaction"},
-    "aspects": {"population", "quantity"},
+    "aspects": {"population", "quantity", "subsection"},
 }
 
 

@@ -52,8 +52,8 @@ def test_a_lead_in_is_the_heading_of_its_paragraph() -> None:
     )
     warfarin, digoxin = units((INTERACTIONS, text))
     assert (warfarin.title, digoxin.title) == ("Warfarin", "Digoxin")
-    assert warfarin.text == "Velorin raises the INR in most patients. Monitor it weekly."
-    assert digoxin.text == "Velorin raises digoxin levels by 20%."
+    assert warfarin.text == "Warfarin: Velorin raises the INR in most patients. Monitor it weekly."
+    assert digoxin.text == "Digoxin — Velorin raises digoxin levels by 20%."
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_a_lead_in_is_the_heading_of_its_paragraph() -> None:
 )
 def test_the_heading_of_the_next_unit_belongs_to_none_before(text: str) -> None:
     found = {one.titles[-1]: one.text for one in units((INTERACTIONS, text))}
-    assert found["Lithium"] == "Velorin raises lithium levels."
-    assert found["Aspirin"] == "Velorin raises aspirin levels."
+    assert found["Lithium"].endswith("Velorin raises lithium levels.") and "aspirin" not in found["Lithium"]
+    assert found["Aspirin"].endswith("Velorin raises aspirin levels.") and "ithium" not in found["Aspirin"]
 
 
 def test_of_a_list_only_the_chosen_items_are_kept() -> None:
@@ -83,7 +83,7 @@ def test_of_a_list_only_the_chosen_items_are_kept() -> None:
 def test_a_paragraph_without_a_lead_in_does_not_belong_to_the_one_before() -> None:
     text = "Warfarin: Velorin raises the INR in most patients.\nOther drugs were not studied with it."
     warfarin, other = units((INTERACTIONS, text))
-    assert warfarin.text == "Velorin raises the INR in most patients."
+    assert warfarin.text == "Warfarin: Velorin raises the INR in most patients."
     assert (other.title, other.text) == (TITLES[INTERACTIONS], "Other drugs were not studied with it.")
 
 
@@ -94,6 +94,16 @@ def test_a_list_is_one_statement_with_all_of_its_items() -> None:
     listed, stop = unit.statements
     assert listed.text == "Monitor these patients: those with gout; those older than 65 years."
     assert listed.items == ("those with gout", "those older than 65 years") and not stop.items and not listed.points
+
+
+def test_the_sentences_of_a_line_are_a_paragraph() -> None:
+    text = "Liver failure was seen. Stop VELORIN now.\n- A rash was seen. Treat it at once.\nDo not use it in:\n- gout"
+    texts = [[one.text for one in paragraph] for unit in units((WARNINGS, text)) for paragraph in unit.paragraphs]
+    assert texts == [
+        ["Liver failure was seen.", "Stop VELORIN now."],
+        ["A rash was seen.", "Treat it at once."],
+        ["Do not use it in: gout."],
+    ]
 
 
 def test_a_table_row_is_a_statement_in_which_each_cell_keeps_its_heading() -> None:

@@ -27,7 +27,7 @@ _PAIRED = 3
 _SHORTEST_TELLING_WORD = 6
 """Letters from which a word of a condition's name is searched for by itself where its absence must be certain."""
 
-KINDS = ("partner", "risk", "reaction", "indication", "population", "quantity")
+KINDS = ("partner", "risk", "reaction", "indication", "population", "quantity", "subsection")
 """What a term can be asked as. A condition may be a risk, a reaction and an indication."""
 
 
@@ -140,6 +140,10 @@ class SearchableText:
     def __init__(self, text: str) -> None:
         self._plain = fold(text)
         self._joined = fold(_HYPHENS.sub("", text))
+
+    @cached_property
+    def without_spaces(self) -> str:
+        return self._plain.replace(" ", "")
 
     @cached_property
     def names(self) -> frozenset[str]:
