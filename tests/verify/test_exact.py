@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from fdarx_core.verify import TextPair, verify
 
 TEXT = """Metformin is contraindicated in severe renal impairment. NSAIDs can cause fetal harm [see Warnings (5.1)].
-The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours (2.1). It can cause headache, nausea, or dizziness.
+The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours (2.1).
+It can cause headache, nausea, or dizziness.
 Do not use in patients with asthma, urticaria, or allergic reactions after taking aspirin.
 In patients with heart failure, the starting dose is 5 mg once daily. Should Ibuprofen be taken with food?
 Doses should not exceed 3,200 mg per day. Stop it at a temperature of -5 °C or a loss of 0.5 kg.
