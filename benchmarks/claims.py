@@ -3,8 +3,8 @@
     python -m benchmarks.claims [--engine exact] [--part dev] [--show]
 
 The statements were written and marked from labels alone, in the wording of a language model, by somebody who had not
-read the engines; `benchmarks/marked/README.md` describes them. Exits 1 if the exact engine supports a statement that its
-passage does not support.
+read the engines; `benchmarks/marked/README.md` describes them. Exits 1 if the exact engine supports a statement that
+its passage does not support.
 """
 
 from __future__ import annotations
