@@ -1,7 +1,7 @@
 """The engine without a model: it supports a statement that stands in the text word for word, and abstains elsewhere.
 
-A statement is quoted where each of its sentences is a whole sentence, list item or table row of the text, or an item
-behind the sentence that introduces its list, or a row behind the first row of its table. Case, white space and
+A statement is quoted where its sentences are consecutive ones of the text: whole sentences, items or table rows, or an
+item behind the sentence that introduces its list, or a row behind the first row of its table. Case, white space and
 punctuation are ignored, and cross-references that the text has and the statement leaves out. Numbers, units, signs and
 question marks are compared as they are written. A part of a sentence is no quotation, because the rest may restrict or
 deny it.
@@ -20,6 +20,8 @@ from fdarx_core.verify.numbers import missing_number
 
 Span = tuple[int, int]
 Words = tuple[str, ...]
+Place = tuple[int, int, int]
+"""The number of a sentence in its text, and its start and end."""
 
 _DASHES = "-‐‑‒–—−"
 _TOKEN = re.compile(rf"(?<![\w.])\.\d+|\d+(?:[.,]\d+)*|[^\W\d_]+|(?P<minus>[{_DASHES}])(?=\.?\d)|[^\w\s]")
@@ -42,20 +44,42 @@ def is_quoted(statement: str, text: str) -> bool:
 
 
 def quoted_span(statement: str, text: str) -> Span | None:
-    """Return the part of a text in which the sentences of a statement stand word for word; None if one does not."""
+    """Return the part of a text in which a statement stands word for word; None if it does not.
+
+    Several sentences of a statement have to follow each other in the text: apart they may speak of something else.
+    """
     quotable = _quotable(text)
     for written in dict.fromkeys((statement, " ".join(statement.split()))):
-        places = [quotable.get(words) for words in sentences_of(written)]
-        found = [place for place in places if place is not None]
-        if found and len(found) == len(places):
-            return min(start for start, _ in found), max(end for _, end in found)
+        first, *others = sentences_of(written) or [()]
+        for number, start, end in quotable.get(first, ()):
+            for words in others:
+                number += 1
+                end = next((stop for at, _, stop in quotable.get(words, ()) if at == number), 0)
+                if not end:
+                    break
+            if end:
+                return start, end
     return None
 
 
 def sentences_of(text: str) -> list[Words]:
     """Return the sentences of a text that have words, as the words and signs that are compared."""
-    found = (words_of(text[start:end]) for start, end in sentence_spans(text, "label"))
+    found = (words_of(text[start:end]) for start, end in _spans(text))
     return [words for words in found if any(word[0].isalnum() for word in words)]
+
+
+def _spans(text: str) -> Iterator[Span]:
+    """Yield the places of the sentences of a text; a row of a table is whole, whatever stops its cells have."""
+    row_end = -1
+    for start, end in sentence_spans(text, "label"):
+        if start < row_end:
+            continue
+        line_end = text.find("\n", start)
+        line_end = line_end if line_end >= 0 else len(text)
+        if _CELLS in text[start:line_end] and (start == 0 or text[:start].rstrip(" ").endswith("\n")):
+            row_end = line_end
+            end = start + len(text[start:line_end].rstrip())
+        yield start, end
 
 
 def words_of(text: str) -> Words:
@@ -72,15 +96,15 @@ def _is_compared(token: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _quotable(text: str) -> Mapping[Words, Span]:
-    """Return what may be quoted of a text, each with its first place."""
-    found = dict[Words, Span]()
+def _quotable(text: str) -> Mapping[Words, list[Place]]:
+    """Return what may be quoted of a text, with its places."""
+    found = dict[Words, list[Place]]()
     for words, place in _sentences(text):
-        found.setdefault(words, place)
+        found.setdefault(words, []).append(place)
     return found
 
 
-def _sentences(text: str) -> Iterator[tuple[Words, Span]]:
+def _sentences(text: str) -> Iterator[tuple[Words, Place]]:
     """Yield each sentence, list item and table row of a text, with and without its cross-references, and its place.
 
     An item also follows the sentence that introduces its list, and a row the first row of its table; further sentences
@@ -88,7 +112,7 @@ def _sentences(text: str) -> Iterator[tuple[Words, Span]]:
     """
     lead: tuple[Words, int] | None = None
     in_table, item_end = False, 0
-    for start, end in sentence_spans(text, "label"):
+    for number, (start, end) in enumerate(_spans(text)):
         bullet, is_row = _BULLET.match(text, start, end), _CELLS in text[start:end]
         if bullet:
             line_end = text.find("\n", start)
@@ -98,9 +122,9 @@ def _sentences(text: str) -> Iterator[tuple[Words, Span]]:
         first = bullet.end() if bullet else start
         for sentence in dict.fromkeys((text[first:end], _REFERENCE.sub(" ", text[first:end]))):
             words = words_of(sentence)
-            yield words, (start, end)
+            yield words, (number, start, end)
             if lead is not None and (bullet or is_row):
-                yield (*lead[0], *words), (lead[1], end)
+                yield (*lead[0], *words), (number, lead[1], end)
         if lead is None and (is_row or text[end - 1] == ":"):
             lead = words_of(text[start:end]), start
         in_table = is_row

@@ -19,7 +19,9 @@ Contraindications: patients with:
 - known hypersensitivity to ibuprofen
 eGFR (mL/min) | Starting dose
 30 to 59 | 5 mg
-below 30 | 10 mg"""
+below 30 | 10 mg
+Bioavailability | Adults (20 yrs.) Mean: 55
+Tmax | Adults (20 yrs.) Mean: 2.3"""
 
 
 def judged(statement: str) -> tuple[str, str]:
@@ -39,7 +41,11 @@ def judged(statement: str) -> tuple[str, str]:
         ("NSAIDs can cause fetal harm [see Warnings (5.1)].", "NSAIDs can cause fetal harm [see"),
         ("The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours.", "The recommended dose"),
         ("It can cause headache, nausea or dizziness", "It can cause headache"),
-        ("Doses should not exceed 3,200 mg per day. It can cause headache, nausea, or dizziness.", "It can cause"),
+        (
+            "The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours. It can cause headache, nausea, or "
+            "dizziness.",
+            "The recommended dose",
+        ),
         ("known hypersensitivity to ibuprofen", "- known hypersensitivity"),
         ("Contraindications: patients with: known hypersensitivity to ibuprofen", "Contraindications: patients"),
         ("30 to 59 | 5 mg", "30 to 59"),
@@ -70,6 +76,8 @@ def test_what_stands_in_the_text_is_supported(statement: str, decides: str) -> N
         "Stop it at a temperature of -5 °F or a loss of 0.5 kg.",
         "Doses should not exceed 3.200 mg per day.",
         "30 to 59 | 10 mg",  # the value of another row
+        "Tmax | Adults (20 yrs.) Mean: 55",  # a stop within a cell
+        "Doses should not exceed 3,200 mg per day. It can cause headache, nausea, or dizziness.",  # from two places
         "❌ It can cause headache, nausea, or dizziness.",
         "No. Doses should not exceed 3,200 mg per day.",
         "",
