@@ -113,7 +113,7 @@ def asked_of(replies: Replies) -> list[PairVerdict]:
 
 def test_a_judge_is_asked_once_for_a_claim_with_its_passages() -> None:
     said = [
-        {"passage": 1, "reason": "so", "verdict": "neutral"},
+        {"passage": 1, "reason": "so", "verdict": "unsupported"},
         {"passage": 2, "reason": "so", "verdict": "supported"},
     ]
     replies = Replies(str({"verdicts": said}).replace("'", '"'))

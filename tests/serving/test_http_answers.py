@@ -145,7 +145,7 @@ def test_a_question_that_is_an_instruction_is_only_a_question() -> None:
         for call in model.calls:
             system = [message for message in call.body["messages"] if message["role"] == "system"]
             assert all("HACKED" not in message["content"] for message in system)
-            assert order in call.body["messages"][-1]["content"]
+            assert any(order in message["content"] for message in call.body["messages"])
 
 
 def test_a_stream_has_only_statements_that_passed_the_gate() -> None:
