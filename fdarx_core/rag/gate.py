@@ -105,6 +105,7 @@ class CheckedStatement:
 
     Attributes:
         statement: the statement.
+        cited: the numbers of the contexts that it cites, without those of another drug.
         places: the places that bear it out, each with the number of its context; a place of no characters stands for
             the whole context, or for the version of the label.
         verdict: that of the verifier; undecided for statements that it was not asked about.
@@ -112,6 +113,7 @@ class CheckedStatement:
     """
 
     statement: Statement
+    cited: tuple[int, ...] = ()
     places: tuple[tuple[int, TextSpan], ...] = ()
     verdict: StatementVerdict = "undecided"
     reason: DropReason | None = None
@@ -184,7 +186,7 @@ class AnswerGate:
             missing = not one.is_frame and self._lacks_number(one, range(1, len(self._contexts) + 1))
             return CheckedStatement(one, reason="number" if missing else None)
         cited = [(text, self._of_the_drug(one, numbers)) for text, numbers in one.citations]
-        numbers = list(dict.fromkeys(n for _, numbers in cited for n in numbers))
+        numbers = sorted({number for _, group in cited for number in group})
         if not numbers:
             return CheckedStatement(one, reason=None if one.is_frame else "drug")
         if not one.is_frame and self._lacks_number(one, numbers):
@@ -196,7 +198,7 @@ class AnswerGate:
         ]
         if not found and not one.is_frame:
             found = [(number, TextSpan(0, 0, frozenset())) for number in numbers]
-        return CheckedStatement(one, tuple(found))
+        return CheckedStatement(one, tuple(numbers), tuple(found))
 
     def _lacks_number(self, one: Statement, numbers: Sequence[int]) -> bool:
         """Return whether a statement has a number that neither some contexts, nor their titles, nor the question have.
@@ -213,20 +215,19 @@ class AnswerGate:
 
     def _evidence(self, checked: CheckedStatement) -> _Evidence:
         """Return what the verifier is shown: the whole contexts that are cited, each with its titles and version."""
-        numbers = sorted({number for number, _ in checked.places})
-        hits = [(number, self._contexts[number - 1]) for number in numbers]
-        text, starts = "", dict[int, int]()
+        hits = [(number, self._contexts[number - 1]) for number in checked.cited]
+        text, contexts = "", dict[int, tuple[int, int]]()
         for number, hit in hits:
             text += "\n\n" if text else ""
             above = (_heading(hit) if len(hits) > 1 else "", hit.table_header)
             text += "".join(f"{line}\n" for line in above if line)
-            starts[number] = len(text)
+            contexts[number] = len(text), len(text) + len(hit.text)
             text += hit.text
             text += f"\n{_version_of(hit)}" if hit.effective_date else ""
         drug = self._drug or (hits[0][1].drug if len(hits) == 1 else "")
         heading = _heading(hits[0][1]) if len(hits) == 1 else ""
         said = checked.statement.reading if self._by_model else checked.statement.text
-        return _Evidence(TextPair(text, said, drug, self._question, heading), starts)
+        return _Evidence(TextPair(text, said, drug, self._question, heading), contexts)
 
     async def _without_unknown_drugs(self, checked: list[CheckedStatement]) -> list[CheckedStatement]:
         """Return the statements; those that name a medicine which nothing that is shown names, go.
@@ -269,10 +270,10 @@ class AnswerGate:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """A statement with the contexts that it cites as one text, and where the text of each context begins in it."""
+    """A statement with the contexts that it cites as one text, and the place of each context in it."""
 
     pair: TextPair
-    starts: dict[int, int]
+    contexts: dict[int, tuple[int, int]]
 
 
 def _judged(checked: CheckedStatement, evidence: _Evidence, found: Verdict) -> CheckedStatement:
@@ -281,16 +282,13 @@ def _judged(checked: CheckedStatement, evidence: _Evidence, found: Verdict) -> C
         return replace(checked, reason="drug")
     if found.verdict == "contradicted":
         return replace(checked, reason="contradicted")
-    if found.span is None:
-        return replace(checked, verdict=found.verdict)
-    start, end = found.span
-    number = max((n for n, begin in evidence.starts.items() if begin <= start), default=0)
-    if not number or end - start > LONGEST_SPAN or any(span.end for n, span in checked.places if n == number):
-        return replace(checked, verdict=found.verdict)
-    begin = evidence.starts[number]
-    places = [one for one in checked.places if one[0] != number]
-    places.append((number, TextSpan(start - begin, end - begin, frozenset())))
-    return replace(checked, verdict=found.verdict, places=tuple(places))
+    places = checked.places
+    start, end = found.span or (0, 0)
+    for number, (first, last) in evidence.contexts.items():
+        if first <= start < end <= last and (start, end) != (first, last) and end - start <= LONGEST_SPAN:
+            others = (place for place in places if place[0] != number and place[1].end)
+            places = (*others, (number, TextSpan(start - first, end - first, frozenset())))
+    return replace(checked, verdict=found.verdict, places=places)
 
 
 def repeats(text: str, instructions: str) -> bool:

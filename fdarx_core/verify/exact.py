@@ -38,11 +38,6 @@ _CELLS = " | "
 _BULLET = re.compile(r"[-•*·◦▪]\s|o\s(?=\S)")
 
 
-def is_quoted(statement: str, text: str) -> bool:
-    """Return whether a statement stands in a text word for word."""
-    return quoted_span(statement, text) is not None
-
-
 def quoted_span(statement: str, text: str) -> Span | None:
     """Return the part of a text in which a statement stands word for word; None if it does not.
 

@@ -113,7 +113,10 @@ def _certain(said: PassageVerdict, text: str) -> Inference:
 
 
 def _place_of(quote: str, text: str) -> tuple[int, int]:
-    """Return the place of a quotation in a text, the whole text where it has none. White space and case are ignored."""
+    """Return the place of a quotation in a text, the whole text where it has none.
+
+    White space, case and the stop at the end are ignored.
+    """
     words = r"\s+".join(map(re.escape, quote.strip(" .…\"'“”").split()))
-    found = re.search(words, text, re.IGNORECASE) if words else None
+    found = re.search(rf"{words}[.]?", text, re.IGNORECASE) if words else None
     return found.span() if found else (0, len(text))

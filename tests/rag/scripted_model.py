@@ -25,12 +25,15 @@ class ScriptedModel:
     def __init__(self, server: LoopbackServer, model: fdarx.Model, index: fdarx.Index) -> None:
         server.answer = self._reply
         self._model, self._index = model, index
-        self._text, self._verdicts = "", dict[str, str]()
+        self._text, self._verdicts, self._quote = "", dict[str, str](), ""
         self.asked: list[str] = []
 
-    def answer(self, text: str, question: str, verdicts: Mapping[str, str] | None = None, **options: Any) -> Answer:
-        """Return the answer whose reply is the text, checked with these verdicts; the model is the verifier."""
-        self._text, self._verdicts = text, dict(verdicts or {})
+    def answer(
+        self, text: str, question: str, verdicts: Mapping[str, str] | None = None, *, quote: str = "", **options: Any
+    ) -> Answer:
+        """Return the answer whose reply is the text, checked with these verdicts, each on the quote; the model is the
+        verifier."""
+        self._text, self._verdicts, self._quote = text, dict(verdicts or {}), quote
         self.asked.clear()
         answer: Answer = self._index.answer(question, model=self._model, **options)
         return answer
@@ -42,7 +45,9 @@ class ScriptedModel:
             return self._text
         self.asked.append(shown)
         verdict = next((one for part, one in self._verdicts.items() if part in claim[1]), "none")
-        return json.dumps({"verdicts": [{"passage": 1, "reason": "scripted", "quote": "", "verdict": verdict}]})
+        return json.dumps(
+            {"verdicts": [{"passage": 1, "reason": "scripted", "quote": self._quote, "verdict": verdict}]}
+        )
 
 
 @contextmanager

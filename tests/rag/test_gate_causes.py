@@ -184,6 +184,12 @@ def test_the_model_sees_titles_lead_in_question_drug_and_the_whole_passage(model
         assert shown in asked
 
 
+def test_a_statement_rests_on_the_words_that_the_model_quotes(model: ScriptedModel) -> None:
+    quote = "Draw blood before each infusion."
+    answer = model.answer("Take a sample first [1][2][3].", QUESTION, {"": "supported"}, quote=quote, drug="Velora")
+    assert [one.quote for one in answer.citations if one.quote] == [quote] and answer.gate.supported == 1
+
+
 def test_quotations_are_not_asked_about(model: ScriptedModel) -> None:
     answer = replied(model, "Draw blood before each infusion.")
     assert answer.gate.supported == 1 and not model.asked
