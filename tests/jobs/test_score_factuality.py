@@ -65,7 +65,7 @@ def test_what_evidence_says_is_told(by_rules: tuple[Path, str]) -> None:
     assert (found["careless", dose].supported, found["careless", dose].undecided_claims) == (0, 1)
     assert (found["careless", teratogenic].contradicted, found["careless", teratogenic].undecided_claims) == (0, 2)
     assert found["careless", QUESTIONS[4]].outcome == "refused" and found["careless", QUESTIONS[4]].fas is None
-    assert (found["careful", dose].completeness, found["careless", dose].completeness) == (1, 0)
+    assert (found["careful", dose].completeness, found["careless", dose].completeness) == (1, None)
     assert all(
         row.rouge_l == 1 and row.fas and row.fas > 0.9 for (model, _), row in found.items() if model == "careful"
     )
@@ -90,13 +90,13 @@ def test_a_run_holds_all_that_was_found(by_rules: tuple[Path, str]) -> None:
         "spearman",
         "figures",
     } <= metrics.keys()
-    assert metrics["spearman"]["fas[token_f1]"] > 0
+    assert metrics["spearman"]["fas[token_f1]"] is None  # quotation decides on too few answers
     related = list(read_records(Location(out) / "correlations.parquet", Figure))
     assert {"full", "single", "no_retrieval"} <= {one.keys["configuration"] for one in related}
     info = json.loads((out / "run.json").read_text())
     assert info["method"]["similarity"] == "token_f1" and info["method"]["threshold"] == 0.7
     assert (out / "report.html").read_text().startswith("<!doctype html>")
-    for number in (1, 2, 4, 5):
+    for number in (1, 2, 5):
         assert f"Table {number}." in printed
 
 

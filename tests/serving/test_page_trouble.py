@@ -161,7 +161,9 @@ def test_a_refusal_and_a_degraded_answer_look_different(page: Page, server: Page
         answer="Withheld.", refused=False, withheld=True, gate=gate_report(dropped, statements=1), citations=[]
     )
     ask(page, state="refused")
-    expect(page.locator(".notice.refused")).to_contain_text("The model answered, but no statement of its answer passed")
+    expect(page.locator(".notice.refused").first).to_contain_text(
+        "The model answered, but no statement of its answer passed"
+    )
     page.get_by_text("1 statement removed: the cited passages contradict it").click()
     expect(page.get_by_text("Crush them.")).to_be_visible()
 
