@@ -3,8 +3,8 @@
     python -m benchmarks.claims [--engine exact] [--part dev] [--show]
 
 The statements were written and marked from labels alone, in the wording of a language model, by somebody who had not
-read the engines; `benchmarks/marked/README.md` describes them. Exits 1 if the exact engine is right in less than 95 %
-of what it decides, or supports a statement that reverses its passage.
+read the engines; `benchmarks/marked/README.md` describes them. Exits 1 if the exact engine supports a statement that
+its passage does not support.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from fdarx_core.evaluation.verifier_scores import MarkedPair, engine_table, scor
 from fdarx_core.labels import parse_document
 from fdarx_core.verify import open_engine, verify
 from fdarx_core.verify.engine import TextPair
-
-INVERSIONS = ("polarity", "roles", "population", "number", "unit")
-LEAST_RIGHT = 0.95
 
 
 def main(*, engine: str = "exact", part: Literal["dev", "test"] = "dev", show: bool = False) -> int:
@@ -40,12 +37,10 @@ def main(*, engine: str = "exact", part: Literal["dev", "test"] = "dev", show: b
         print(f"{kind:12} {verdict:13} {count:4}")
     decided = [(row, one) for row, one in zip(rows, verdicts, strict=True) if one.verdict != "undecided"]
     wrong = [(row, one) for row, one in decided if one.verdict != row["gold"]]
-    reversed_but_supported = sum(one.verdict == "supported" and row["kind"] in INVERSIONS for row, one in wrong)
     if show and part == "dev":
         for row, one in wrong:
             print(f"{row['gold']} ({row['kind']}) judged {one.verdict}: {row['claim']}\n    {one.reason}")
-    failed = len(wrong) > (1 - LEAST_RIGHT) * len(decided) or reversed_but_supported
-    return int(bool(failed) and judge.name == "exact")
+    return int(bool(wrong) and judge.name == "exact")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class ScoreFactualityConfig(TrackingConfig, MeasuringConfig):
     claims: str = BASELINE
     """engine that extracts claims: baseline (rules), or a name of --models"""
     entailment: str = Field("auto", validate_default=True)
-    """engine that judges claims: exact (the same words in the same order; abstains elsewhere), an NLI cross-encoder's
+    """engine that judges claims: exact (word for word; abstains elsewhere), an NLI cross-encoder's
     directory or name on the hub (general and biomedical name two), or a name of --models; auto takes a cross-encoder
     that is on this machine (FDARX_VERIFIER names its directory), else exact"""
     compare_entailment: str | None = None

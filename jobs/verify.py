@@ -27,9 +27,9 @@ class VerifyConfig(JobConfig):
     hypothesis) and mark (or label, gold): supported, contradicted, unsupported, or not_supported where only two classes
     are known; a `drug` lets engines recognise the drug's name; a folder of `fdarx review` stands for the claims on
     which people have a verdict"""
-    engine: str = "exact"
-    """`exact`, `overlap` (word overlap, a peer for comparisons), `cross-encoder:MODEL` (a directory or hub name),
-    `language-model:ID@URL`, or `auto`: a cross-encoder that is on this machine, else `exact`"""
+    engine: str = "auto"
+    """`language-model:ID@URL`, `cross-encoder:MODEL` (a directory or hub name), `exact` (word for word), or `auto`: a
+    cross-encoder that is on this machine, else `exact`"""
     threshold: float = Field(0.7, gt=0, le=1)
     """probability from which a class decides"""
     out: str | None = None

@@ -130,9 +130,10 @@ class ServiceSettings(BaseModel):
     """Default number of passages that the model is shown."""
     candidates: int = Field(24, ge=1, le=MAX_CANDIDATES)
     """Default number of passages retrieved before post-processing."""
-    verifier: str = "exact"
-    """Engine that verifies the statements of answers, as `fdarx verify` names them: exact, cross-encoder:DIRECTORY,
-    language-model:ID@BASE_URL. A model adds its time to each answer."""
+    verifier: str = AUTO
+    """Engine that verifies the statements of answers, as `fdarx verify` names them: cross-encoder:DIRECTORY,
+    language-model:ID@BASE_URL, exact. A model adds its time to each answer. auto: the model that answers; for baseline
+    a cross-encoder that is on this machine, else exact."""
     feedback: Path | None = None
     """File to which readers' judgments of answers are appended, with their questions and answers, for `fdarx review
     import`. None: the page has no buttons for them."""

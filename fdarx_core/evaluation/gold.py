@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.records import Equivalence, Passage, QuestionAnswer
-from fdarx_core.verify import TextPair, Verdict, verify
+from fdarx_core.verify.exact import quoted_span
 
 
 def gold_indices(question: QuestionAnswer) -> list[int]:
@@ -66,7 +66,7 @@ def _equivalence(question: QuestionAnswer, passages: Mapping[int, str]) -> Equiv
     for index in dict.fromkeys(one for one in gold if one in passages):
         stated = _stated(question, passages[index])
         for other, text in passages.items():
-            if other not in gold and (why := _why(question.drug_name, passages[index], stated, text)):
+            if other not in gold and (why := _why(passages[index], stated, text)):
                 equivalence.gold.append(index)
                 equivalence.members.append(other)
                 equivalence.why.append(why)
@@ -74,19 +74,13 @@ def _equivalence(question: QuestionAnswer, passages: Mapping[int, str]) -> Equiv
 
 
 def _stated(question: QuestionAnswer, gold: str) -> list[str]:
-    """Return the sentences of a gold passage that support sentences of the answer."""
-    verdicts = _verdicts(gold, split_sentences(question.answer), question.drug_name)
-    spans = [one.span for one in verdicts if one.verdict == "supported" and one.span]
-    return list(dict.fromkeys(gold[start:end] for start, end in spans))
+    """Return the sentences of a gold passage that stand in the answer word for word."""
+    spans = [quoted_span(one, gold) for one in split_sentences(question.answer)]
+    return list(dict.fromkeys(gold[slice(*span)] for span in spans if span))
 
 
-def _why(drug: str, gold: str, stated: Sequence[str], text: str) -> str:
+def _why(gold: str, stated: Sequence[str], text: str) -> str:
     """Return the rule by which a passage may replace the gold passage, "" if none applies."""
     if gold.split() == text.split():
         return "near_duplicate"
-    supported = all(one.verdict == "supported" for one in _verdicts(text, stated, drug))
-    return "same_statement" if stated and supported else ""
-
-
-def _verdicts(text: str, statements: Sequence[str], drug: str) -> list[Verdict]:
-    return verify([TextPair(text, one, drug) for one in statements])
+    return "same_statement" if stated and all(quoted_span(one, text) for one in stated) else ""

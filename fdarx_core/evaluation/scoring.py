@@ -5,8 +5,8 @@ Source: FDARxBench §B.8, §C.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Set
+from itertools import dropwhile
 from typing import Any, Literal
 
 from fdarx_core.baseline.numbers import extract_quantities, number_strings
@@ -30,8 +30,7 @@ from fdarx_core.records import (
     RetrievalScore,
     Score,
 )
-from fdarx_core.verify.exact import Match, Sentence, find_match, sentences_of
-from fdarx_core.verify.exact_tokens import DRUG, tokenize_sentence
+from fdarx_core.verify.exact import sentences_of, words_of
 
 FAULTS: dict[str, str] = vocabulary("fdarx_core.evaluation", "faults.yaml")
 """Descriptions of the names with which the reason of a grade other than CORRECT begins, for counting wrong answers."""
@@ -45,31 +44,33 @@ class GradeReply(Reply):
 
 
 def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
-    """Return the grade by exact matching of the answer with the reference answer, sentence by sentence.
+    """Return the grade by quotation of the reference answer.
 
-    The grade is CORRECT if the answer has all sentences of the reference and contradicts none, INCORRECT if a sentence
-    differs from one of the reference only in a number, unit, bound or polarity, or if the answer has hardly a word and
-    no number of the reference that the question has not, and NOT_ATTEMPTED if the answer has no words. `slots` are
-    those of the task grade_answer. Raises Undecided for other answers.
+    The grade is CORRECT if the answer has all sentences of the reference, INCORRECT if the answer has other
+    values in the units of the reference, or hardly a word and no number of the reference that the question has not, and
+    NOT_ATTEMPTED if the answer has no words. Words of the question at the beginning of a sentence may be missing in
+    either. `slots` are those of the task grade_answer. Raises Undecided for other answers.
     """
     drug, question, gold, predicted = (str(slots[name]) for name in ("drug", "question", "gold", "predicted"))
-    asked = {one.key for one in tokenize_sentence(question, drug) if one.kind == "word"} | {DRUG}
-    answer, reference = (sentences_of(text, drug) for text in (predicted, gold))
-    if not answer:
+    asked = frozenset(words_of(f"{question} {drug}"))
+    answer, reference = (
+        {bare for one in sentences_of(text) if (bare := _without_asked(one, asked))} for text in (predicted, gold)
+    )
+    if not any(word[0].isalnum() for word in words_of(predicted)):
         return GradeReply(reason="abstained: no words", grade="NOT_ATTEMPTED")
-    for one in answer:
-        match = _match(one, reference, asked)
-        if match is not None and match.difference:
-            fault = "polarity" if match.difference == "polarity" else "number_contradicted"
-            return GradeReply(reason=f"{fault}: {match.detail}", grade="INCORRECT")
-    matches = [_match(one, answer, asked) for one in reference]
-    if matches and all(one is not None and not one.difference for one in matches):
+    if reference and reference <= answer:
         return GradeReply(reason="the same words in the same order", grade="CORRECT")
-    partly = any(_match(one, reference, asked) for one in answer)
-    if not partly and (detail := _unrelated(gold, predicted, f"{question} {drug}")):
+    if not answer & reference and (detail := _unrelated(gold, predicted, f"{question} {drug}")):
         return GradeReply(reason=f"key_content_missing: {detail}", grade="INCORRECT")
-    missing = sum(one is None for one in matches)
-    raise Undecided(f"{missing} of {len(matches)} sentences of the reference are in other words")
+    raise Undecided(f"{len(reference - answer)} of {len(reference)} sentences of the reference are in other words")
+
+
+def _without_asked(sentence: tuple[str, ...], asked: Set[str]) -> tuple[str, ...]:
+    """Return the sentence without the words of the question at its beginning.
+
+    "5 mg once daily" and "The starting dose is 5 mg once daily" give the same answer to "What is the starting dose?".
+    """
+    return tuple(dropwhile(lambda word: word in asked, sentence))
 
 
 _FEW_WORDS = 0.2
@@ -98,28 +99,6 @@ def _unrelated(gold: str, predicted: str, asked: str) -> str:
 
 def _quantities(text: str) -> list[tuple[float, str]]:
     return [(one.value, one.unit) for one in extract_quantities(text)[0]]
-
-
-def _match(statement: Sentence, text: Sequence[Sentence], asked: Set[str]) -> Match | None:
-    """Match a statement with a text; words of the question at the beginning of a sentence may be missing in either.
-
-    "5 mg once daily" and "The starting dose is 5 mg once daily" give the same answer to "What is the starting dose?".
-    """
-    shortened = [_without_asked(one, asked) for one in text]
-    attempts = [
-        find_match(statement.tokens, text),
-        find_match(_without_asked(statement, asked).tokens, text),
-        find_match(statement.tokens, shortened),
-    ]
-    matches = [one for one in attempts if one is not None]
-    return next((one for one in matches if not one.difference), matches[0] if matches else None)
-
-
-def _without_asked(sentence: Sentence, asked: Set[str]) -> Sentence:
-    """Return the sentence without the words of the question at its beginning; unchanged if it has no other words."""
-    places = enumerate(sentence.tokens)
-    start = next((at for at, one in places if one.kind != "mark" and one.key not in asked), 0)
-    return replace(sentence, tokens=sentence.tokens[start:])
 
 
 GRADE_ANSWER = Task.load("grade_answer", GradeReply, baseline_grade)

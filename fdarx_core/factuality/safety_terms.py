@@ -9,7 +9,6 @@ from functools import cache, lru_cache, partial
 from fdarx_core.baseline.stems import is_stop_word, stem
 from fdarx_core.baseline.tokens import normalize, pattern, tokenize, vocabulary
 from fdarx_core.records import Label, Passage
-from fdarx_core.verify.exact_tokens import lexicon
 
 _CLASS = re.compile(
     r"(?P<phrase>(?:[\w-]+ ){0,5}[\w-]+s)(?: \([A-Za-z0-9, -]{2,20}\))?,? ?(?:\(?such as|\((?:e\. ?g\.?|for example|"
@@ -29,8 +28,7 @@ safety_pattern = partial(pattern, file="safety.yaml", package=__package__)
 
 @cache
 def _patterns(entry: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    listed = (lexicon()["synonyms"] if entry == "names" else {}) | safety_terms()[entry]
-    found = {name: re.compile(rf"(?<![\w-])(?:{words})(?![\w-])") for name, words in listed.items()}
+    found = {name: re.compile(rf"(?<![\w-])(?:{words})(?![\w-])") for name, words in safety_terms()[entry].items()}
     return tuple(sorted(found.items(), key=lambda item: -len(item[0].split())))
 
 

@@ -102,7 +102,9 @@ class ScoringMethod:
 
 def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
     """Return the pair with the result of the inference."""
-    return replace(pair, **asdict(inference))
+    found = asdict(inference)
+    del found["other_drug"]  # the class of the inference is neutral
+    return replace(pair, **found)
 
 
 def verdicts_of(claims: Iterable[Claim], pairs: Iterable[PairVerdict], method: ScoringMethod) -> list[ClaimVerdict]:

@@ -330,9 +330,7 @@ def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
 def _judge_requests(address: Address, main: bool, state: AnswerState) -> list[Request]:
     requests = []
     for group in _claim_groups(state, address.name, main):
-        texts = [pair for _, pair in group]
-        slots = judge_asked(texts[0].hypothesis, [one.premise for one in texts], texts[0].drug)
-        requests.append(address.request(JUDGE_CLAIM, slots))
+        requests.append(address.request(JUDGE_CLAIM, judge_asked([pair for _, pair in group])))
     return requests
 
 

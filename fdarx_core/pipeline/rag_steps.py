@@ -347,7 +347,7 @@ def answer_row(
         citations=reply.cited,
         unverified_starts=[one.start for one in unverified],
         unverified_ends=[one.end for one in unverified],
-        outcome="failed" if reply.reason else "refused" if reply.refused else "answered",
+        outcome="failed" if reply.reason else "refused" if reply.refused or reply.withheld else "answered",
         reason="; ".join(filter(None, [reply.reason, *found.missing])),
         requests=len(asked),
         prompt_tokens=sum(one.prompt_tokens for one in asked),

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 from fdarx_core.baseline.label_answering import compared_statements, with_similarities
@@ -15,15 +16,15 @@ from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.cited_text import Statement, parse_cited_text, read_statements
 from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, ComparedDrug
 from fdarx_core.rag.flow import RetrievalResult, absent_text
-from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text
+from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text, withheld_text
 from fdarx_core.rag.gated_text import GatedText
 from fdarx_core.rag.group_answers import AnswerGroup, answer_groups, group_rows, groups_text
 from fdarx_core.rag.label_differences import differences_text, with_differences
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
+from fdarx_core.rag.verifying import medicines_in, statement_verifier
 from fdarx_core.records import AnswerStatement, Citation, LabelGroups, Response
 from fdarx_core.verify import VerificationEngine
-from fdarx_core.verify.engine import RuleEngine
 
 PieceT = TypeVar("PieceT", bound="AnswerPiece | CitedAnswer")
 _SENTENCE_MARKS = (".", "!", "?", ":", "\n")
@@ -35,14 +36,16 @@ class CitedAnswer:
 
     Attributes:
         text: the answer, with each citation of a context as [n], and then what other labels have instead of its
-            numbers (`differences_text`); the refusal of `refusal_text` where nothing passed.
+            numbers (`differences_text`); where nothing passed the gate, `withheld_text`.
         statements: its statements with their verdicts, in the order of the text. What the service adds itself, such as
             the names of drugs above their paragraphs, is none.
         citations: the places that its statements rest on, in the order of the text.
         refused: whether it says that the contexts hold no answer.
+        withheld: whether there was an answer, of which nothing passed the gate.
         gate: what the gate did to the statements of the reply.
         reason: why there is no answer, or none for one of several drugs; "" where there is one.
         responses: the replies, one for each drug that the question compares; none where no model was asked.
+        checks: the replies of the model that verified the statements.
         seconds: the time that the model took.
         columns: the parts of the text for each drug of a question that names several.
         groups: the drugs of the answer to a question for several labels.
@@ -53,9 +56,11 @@ class CitedAnswer:
     statements: list[AnswerStatement] = field(default_factory=list)
     citations: list[Citation] = field(default_factory=list)
     refused: bool = False
+    withheld: bool = False
     gate: GateReport = field(default_factory=GateReport)
     reason: str = ""
     responses: list[Response] = field(default_factory=list)
+    checks: list[Response] = field(default_factory=list)
     seconds: float = 0.0
     columns: list[AnswerColumn] = field(default_factory=list)
     groups: list[AnswerGroup] = field(default_factory=list)
@@ -95,9 +100,11 @@ class StreamingBackend(RagBackend, Protocol):
 
 
 async def answer_question(
-    question: str, result: RetrievalResult, backend: RagBackend, verifier: VerificationEngine
+    question: str, result: RetrievalResult, backend: RagBackend, verifier: VerificationEngine | None
 ) -> CitedAnswer:
     """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked.
+
+    Without a verifier, the answering model verifies the statements, or exact matching where the baseline answers.
 
     A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each. For
     a question for several labels, the baseline has a row for each drug.
@@ -105,14 +112,13 @@ async def answer_question(
     if not result.contexts:
         return _refusal(result)
     if result.groups and backend.answerer == BASELINE:
-        pieces = _stream_groups(question, result, result.groups, verifier)
+        pieces = _stream_groups(question, result, result.groups, backend, verifier)
         return _whole(result, [piece async for piece in pieces if isinstance(piece, CitedAnswer)])
     start, drugs = time.monotonic(), _answered_drugs(result)
     calls = [await _answer_call(question, result, drug, backend) for drug in drugs]
     asking = asyncio.ensure_future(backend.ask("answerer", calls))
     await asyncio.sleep(0)  # the model is asked before the contexts are parsed
-    by_model = backend.answerer != BASELINE
-    gated = [_GatedReply(question, result, verifier, drug, by_model=by_model) for drug in drugs]
+    gated = [_GatedReply(question, result, backend, verifier, drug) for drug in drugs]
     responses = await asking
     seconds = time.monotonic() - start
     answers = [await one.finish(response, seconds) for one, response in zip(gated, responses, strict=True)]
@@ -123,7 +129,7 @@ async def stream_answer(
     question: str,
     result: RetrievalResult,
     backend: StreamingBackend,
-    verifier: VerificationEngine,
+    verifier: VerificationEngine | None,
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
     """Yield the answer's text statement by statement, each after it has passed the gate, then the whole answer.
 
@@ -135,7 +141,7 @@ async def stream_answer(
         yield refusal
         return
     if result.groups and backend.answerer == BASELINE:
-        streams = [_stream_groups(question, result, result.groups, verifier)]
+        streams = [_stream_groups(question, result, result.groups, backend, verifier)]
     else:
         streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
     async with aclosing(_in_turn(streams)) as pieces:
@@ -156,15 +162,15 @@ async def _stream_one(
     question: str,
     result: RetrievalResult,
     backend: StreamingBackend,
-    verifier: VerificationEngine,
+    verifier: VerificationEngine | None,
     drug: ComparedDrug | None,
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
     """Yield the pieces of the whole answer, or of the paragraph on one drug, and at the end the answer.
 
     The places of each piece are counted from its own beginning.
     """
-    start, by_model = time.monotonic(), backend.answerer != BASELINE
-    gated = _GatedReply(question, result, verifier, drug, by_model=by_model)
+    start = time.monotonic()
+    gated = _GatedReply(question, result, backend, verifier, drug)
     if drug:
         yield AnswerPiece(_heading(drug, result.compared))
     async with aclosing(backend.stream("answerer", await _answer_call(question, result, drug, backend))) as pieces:
@@ -181,13 +187,17 @@ async def _stream_one(
 
 
 async def _stream_groups(
-    question: str, result: RetrievalResult, groups: LabelGroups, verifier: VerificationEngine
+    question: str,
+    result: RetrievalResult,
+    groups: LabelGroups,
+    backend: RagBackend,
+    verifier: VerificationEngine | None,
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
     """Yield the rows of the drugs that answer a question for several labels, and at the end the answer.
 
     The places of each row are counted from its own beginning.
     """
-    start, gated = time.monotonic(), _GatedReply(question, result, verifier, None, by_model=False)
+    start, gated = time.monotonic(), _GatedReply(question, result, backend, verifier, None)
     rows = list(group_rows(groups, len(result.contexts)))
     for at, row in enumerate(rows):
         await gated.receive((PARAGRAPH if at else "") + row)
@@ -300,12 +310,14 @@ def _joined(compared: Sequence[ComparedDrug], answers: Sequence[CitedAnswer]) ->
         text,
         statements,
         citations,
-        all(answer.refused for answer in answers),
-        gate,
-        reason,
-        [response for answer in answers for response in answer.responses],
-        max(answer.seconds for answer in answers),
-        columns,
+        refused=all(answer.refused for answer in answers),
+        withheld=not statements and any(answer.withheld for answer in answers),
+        gate=gate,
+        reason=reason,
+        responses=[response for answer in answers for response in answer.responses],
+        checks=[response for answer in answers for response in answer.checks],
+        seconds=max(answer.seconds for answer in answers),
+        columns=columns,
     )
 
 
@@ -316,18 +328,22 @@ class _GatedReply:
         self,
         question: str,
         result: RetrievalResult,
-        verifier: VerificationEngine,
+        backend: RagBackend,
+        verifier: VerificationEngine | None,
         drug: ComparedDrug | None,
-        *,
-        by_model: bool,
     ) -> None:
         """With `drug`, the reply may cite the contexts of this drug alone."""
-        self._contexts, self._passed = result.contexts, GatedText(result.contexts, by_model=by_model)
+        self._verifier = statement_verifier(backend, verifier)
+        self._contexts = result.contexts
+        by_model = backend.answerer != BASELINE
+        self._passed = GatedText(result.contexts, self._verifier.name, by_model=by_model)
         citable = drug.contexts if drug else range(1, len(result.contexts) + 1)
         # the template of the system message has no slots
         instructions = ANSWER_WITH_CITATIONS.prompt.system
-        self._gate = AnswerGate(question, result.contexts, result.drugs, verifier, citable, instructions)
-        self._in_thread = not isinstance(verifier, RuleEngine)
+        only = drug.name if drug else " and ".join(result.drugs[0].moieties) if len(result.drugs) == 1 else ""
+        about = question, result.contexts, result.drugs, only
+        tools = self._verifier, partial(medicines_in, backend)
+        self._gate = AnswerGate(*about, *tools, citable, instructions, by_model=by_model)
         self._received, self._read, self._sent = "", 0, 0
 
     async def receive(self, piece: str) -> None:
@@ -363,13 +379,21 @@ class _GatedReply:
             return CitedAnswer(refusal_text(self._contexts), refused=True, responses=[response], seconds=seconds)
         await self._add(reply.text, read_statements(reply.text, len(self._contexts)))
         self._passed.close()
-        passed, refused = self._passed, not self._passed.passed
-        text = refusal_text(self._contexts) if refused else passed.text
+        passed, withheld = self._passed, not self._passed.passed
+        text = withheld_text(passed.report.dropped) if withheld else passed.text
         citations = with_differences(text, passed.citations)
         if others := differences_text(text, citations):
             text += PARAGRAPH + others
-        kept = passed.statements, citations
-        return CitedAnswer(text, *kept, refused, passed.report, responses=[response], seconds=seconds)
+        return CitedAnswer(
+            text,
+            passed.statements,
+            citations,
+            withheld=withheld,
+            gate=passed.report,
+            responses=[response],
+            checks=list(self._verifier.responses),
+            seconds=seconds,
+        )
 
     async def _add(self, text: str, statements: Sequence[Statement]) -> None:
         """Check the statements that were not read before."""
@@ -377,8 +401,7 @@ class _GatedReply:
         self._read = max(self._read, len(statements))
         if not new:
             return
-        checked = await asyncio.to_thread(self._gate.check, new) if self._in_thread else self._gate.check(new)
-        for one in checked:
+        for one in await self._gate.check(new):
             self._passed.add(text, one)
 
 

@@ -33,6 +33,8 @@ _HEADING = re.compile(r"\s*#{1,6}\s")
 _RULE = re.compile(r"(?=.*\|)(?=.*-)[ \t|:-]+")
 _NUMBER_ALONE = re.compile(r"(?:[^\W\d]+\.?\s+)?\d+\.")
 """A number with its stop is no sentence: "Table 1.", "Fig. 2."."""
+_WORD_ALONE = re.compile(r"\W*\w+\W*")
+"""A word with its stop belongs to the sentence after it, which says what is answered: "Yes.", "No."."""
 _OPENING = re.compile(r"[*_`]*$")
 _WORDS = re.compile(r"\w")
 
@@ -174,7 +176,7 @@ def _of_line(
     starts = [
         start + begin
         for (before, stop), (begin, _) in pairwise(spans)
-        if not _NUMBER_ALONE.fullmatch(line, before, stop)
+        if not (_NUMBER_ALONE.fullmatch(line, before, stop) or _WORD_ALONE.fullmatch(line, before, stop))
     ]
     starts = [begin - len(_OPENING.search(answer, start, begin)[0]) for begin in starts]  # type: ignore[index]
     for begin, limit in pairwise([start, *starts, end]):

@@ -1,39 +1,47 @@
-"""The gate before an answer leaves: each statement is located in what it cites and checked against it, or it goes.
+"""The gate before an answer leaves: each statement is checked against what it cites, and goes or is marked.
 
-A statement goes where all labels that it cites are of another drug than the question, where no place in its contexts
-bears it out, where it has a number that these places lack, and where they contradict it. What the verification engine
-leaves undecided stays, marked as unverified; so does a statement without a citation, unless it has a number that no
-context has. A statement that is not supported and repeats the instructions to the model goes, and its text is withheld.
-A statement of the date or the version of a label rests on the label's record, not on a place in its text;
-its citation is of no characters. An answer of which no statement with a citation is left is a refusal.
+A statement goes where the passages that it cites contradict it, where it or all labels that it cites are of another
+drug, where it has a number that neither these passages, nor the question, nor the date and version of the label have,
+and where it repeats the instructions to the model. What the verifier does not find supported, or cannot decide, stays
+and is marked, and so does a statement without a citation. Numbers and drugs are compared by rules; everything else is
+the verdict of the verifier. Where all statements go, or no statement with a citation is left, the answer is withheld.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
-from fdarx_core.baseline.label_answering import version_sentence
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
-from fdarx_core.baseline.stems import terms
-from fdarx_core.baseline.tokens import contains_name
+from fdarx_core.baseline.tokens import contains_name, words_of
 from fdarx_core.labels.drugs import Drug, drug_of
 from fdarx_core.rag.cited_text import Statement
-from fdarx_core.rag.locating import Locator, TextSpan, bearing_text
+from fdarx_core.rag.locating import LONGEST_SPAN, Locator, TextSpan
+from fdarx_core.rag.verifying import StatementVerifier
 from fdarx_core.records import SearchHit
-from fdarx_core.verify import TextPair, Verdict, VerificationEngine, verify
+from fdarx_core.verify import TextPair, Verdict, verify
+from fdarx_core.verify.exact import ENGINE as EXACT
 from fdarx_core.verify.numbers import missing_number
 
-DropReason = Literal["drug", "place", "number", "contradicted", "unsupported", "uncited", "instructions"]
-"""Why a statement goes: the drug of the label, no place that bears it out, a number that the place lacks, the verdict
-of the engine, no citation in an answer of which no statement with a citation is left, or a repetition of the
-instructions to the model."""
+DropReason = Literal["drug", "number", "contradicted", "uncited", "instructions"]
+"""Why a statement goes; `DROP_REASONS` explains them."""
+DROP_REASONS: dict[DropReason, str] = {
+    "contradicted": "contradicted by the passages cited",
+    "drug": "about a drug that the passages cited are not about",
+    "number": "with a number that the passages cited do not have",
+    "uncited": "without a citation",
+    "instructions": "a repetition of the instructions to the model",
+}
 INSTRUCTIONS_WITHHELD = "(a repetition of the instructions to the model)"
 """What stands for the text of such a statement."""
+StatementVerdict = Literal["supported", "unsupported", "undecided"]
+MedicinesIn = Callable[[Sequence[str]], Awaitable[list[list[tuple[str, ...]]]]]
+"""Returns the medicines that each text names, each with its names."""
 _REPEATED_WORDS = 6
 _LEAST_REPEATED_WORDS = 4
 _WORD = re.compile(r"\w+")
@@ -56,23 +64,39 @@ class DroppedStatement:
 class GateReport:
     """What the gate did to an answer.
 
-    `statements` counts the supported, the undecided, the uncited and the dropped ones. `uncited` are those without a
-    citation that stay; they are unverified, as the undecided ones are.
+    `statements` counts the supported, the unsupported, the undecided, the uncited and the dropped ones. Unsupported,
+    undecided and uncited ones stay and are unverified; `uncited` are those without a citation. `verifier` is the name
+    of the model or engine whose verdicts these are.
     """
 
     statements: int = 0
     supported: int = 0
+    unsupported: int = 0
     undecided: int = 0
     uncited: int = 0
     dropped: list[DroppedStatement] = field(default_factory=list)
+    verifier: str = ""
 
     def add(self, other: GateReport) -> None:
         """Count the statements of another answer as well."""
         self.statements += other.statements
         self.supported += other.supported
+        self.unsupported += other.unsupported
         self.undecided += other.undecided
         self.uncited += other.uncited
         self.dropped += other.dropped
+        self.verifier = self.verifier or other.verifier
+
+
+def dropped_text(dropped: Sequence[DroppedStatement]) -> str:
+    """Return how many statements were removed, by reason: "2 without a citation"."""
+    counts = Counter(one.reason for one in dropped)
+    return ", ".join(f"{counts[reason]} {words}" for reason, words in DROP_REASONS.items() if counts[reason])
+
+
+def withheld_text(dropped: Sequence[DroppedStatement]) -> str:
+    """Return the text in place of an answer of which nothing passed the gate."""
+    return f"The answer of the model is withheld, because no statement of it passed the check: {dropped_text(dropped)}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +105,17 @@ class CheckedStatement:
 
     Attributes:
         statement: the statement.
-        places: the places that bear it out, each with the number of its context.
-        supported: whether the engine found it supported; what it left undecided is not.
+        cited: the numbers of the contexts that it cites, without those of another drug.
+        places: the places that bear it out, each with the number of its context; a place of no characters stands for
+            the whole context, or for the version of the label.
+        verdict: that of the verifier; undecided for statements that it was not asked about.
         reason: why it goes; None where it stays.
     """
 
     statement: Statement
+    cited: tuple[int, ...] = ()
     places: tuple[tuple[int, TextSpan], ...] = ()
-    supported: bool = False
+    verdict: StatementVerdict = "undecided"
     reason: DropReason | None = None
 
 
@@ -99,9 +126,12 @@ class AnswerGate:
         question: the question.
         contexts: the contexts.
         drugs: those that the question names; without any, the labels may be of any drug.
-        verifier: the engine that verifies the statements.
+        drug: the name of the drug that is answered for, "" where there is not exactly one.
+        verifier: verifies the statements.
+        medicines_in: finds the medicines that texts name.
         citable: the numbers of the contexts that may be cited.
         instructions: the system message to the model.
+        by_model: whether a model wrote the answer. The baseline quotes items and their lead-ins apart.
     """
 
     def __init__(
@@ -109,30 +139,40 @@ class AnswerGate:
         question: str,
         contexts: Sequence[SearchHit],
         drugs: Sequence[Drug],
-        verifier: VerificationEngine,
+        drug: str,
+        verifier: StatementVerifier,
+        medicines_in: MedicinesIn,
         citable: Collection[int],
         instructions: str,
+        *,
+        by_model: bool,
     ) -> None:
-        self._question, self._contexts, self._verifier = question, contexts, verifier
+        self._by_model = by_model
+        self._question, self._contexts, self._drug = question, contexts, drug
+        self._verifier, self._medicines_in = verifier, medicines_in
         # the refusal that the instructions ask for may be a statement
         self._citable, self._instructions = citable, instructions.replace(DOCUMENTS_SAY_NOTHING, "")
         self._names = [_names(hit) for hit in contexts]
         titles = [" ".join((hit.title, hit.section, *names)) for hit, names in zip(contexts, self._names, strict=True)]
         self._locator = Locator(question, [hit.text for hit in contexts], titles)
         self._of_asked_drug = [not drugs or not hit.drug or _is_of(hit, drugs) for hit in contexts]
+        shown = [question, *titles, *(hit.text for hit in contexts)]
+        self._shown = "\n".join(shown)
+        self._shown_words = frozenset(word for text in shown for word in words_of(text))
 
-    def check(self, statements: Sequence[Statement]) -> list[CheckedStatement]:
-        """Return the statements, checked, in order; the engine is asked once."""
+    async def check(self, statements: Sequence[Statement]) -> list[CheckedStatement]:
+        """Return the statements, checked, in order. The verifier is asked about those that are no quotations."""
         checked = [self._located(one) for one in statements]
-        pairs = {at: self._pairs(one) for at, one in enumerate(checked) if one.places and not one.statement.is_frame}
-        judged = {at: pair for at, (pair, marked) in pairs.items() if not missing_number(marked)}
-        verdicts = dict(zip(judged, verify([*judged.values()], self._verifier), strict=True)) if judged else {}
-        for at in pairs:
-            found = verdicts.get(at)
-            reason = "number" if found is None else _reason(found)
-            supported = found is not None and found.verdict == "supported"
-            checked[at] = replace(checked[at], supported=supported, reason=reason)
-        return [one if one.supported else self._without_instructions(one) for one in checked]
+        asked = [at for at, one in enumerate(checked) if one.places and not one.reason and not one.statement.is_frame]
+        evidence = {at: self._evidence(checked[at]) for at in asked}
+        verdicts = dict(zip(asked, verify([one.pair for one in evidence.values()], EXACT), strict=True))
+        if paraphrases := [at for at, one in verdicts.items() if one.verdict != "supported"]:
+            found = await self._verifier.verify([evidence[at].pair for at in paraphrases])
+            verdicts |= zip(paraphrases, found, strict=True)
+        for at, verdict in verdicts.items():
+            checked[at] = _judged(checked[at], evidence[at], verdict)
+        checked = await self._without_unknown_drugs(checked)
+        return [one if one.verdict == "supported" else self._without_instructions(one) for one in checked]
 
     def _without_instructions(self, one: CheckedStatement) -> CheckedStatement:
         """Return a statement that is not supported; one that repeats the instructions goes, without its text."""
@@ -141,50 +181,71 @@ class AnswerGate:
         return replace(one, statement=replace(one.statement, text=INSTRUCTIONS_WITHHELD), reason="instructions")
 
     def _located(self, one: Statement) -> CheckedStatement:
-        """Return a statement with its places, or why it goes before any engine is asked."""
+        """Return a statement with its places, or why it goes before the verifier is asked."""
         if not one.citations or declines(one.text):
-            number = not one.is_frame and self._has_unknown_number(one)
-            return CheckedStatement(one, reason="number" if number else None)
+            missing = not one.is_frame and self._lacks_number(one, range(1, len(self._contexts) + 1))
+            return CheckedStatement(one, reason="number" if missing else None)
         cited = [(text, self._of_the_drug(one, numbers)) for text, numbers in one.citations]
-        places = tuple(
+        numbers = sorted({number for _, group in cited for number in group})
+        if not numbers:
+            return CheckedStatement(one, reason=None if one.is_frame else "drug")
+        if not one.is_frame and self._lacks_number(one, numbers):
+            return CheckedStatement(one, reason="number")
+        found = [
             (context + 1, span)
-            for text, numbers in cited
-            for context, span in self._locator.find(text, [number - 1 for number in numbers])
-        )
-        if not places:
-            told = (n for _, numbers in cited for n in numbers if self._tells_version(one, self._contexts[n - 1]))
-            places = tuple((n, TextSpan(0, 0, terms(one.text))) for n in told)
-        reason: DropReason = "place" if any(numbers for _, numbers in cited) else "drug"
-        return CheckedStatement(one, places, reason=None if places or one.is_frame else reason)
+            for text, group in cited
+            for context, span in self._locator.find(text, [number - 1 for number in group])
+        ]
+        if not found and not one.is_frame:
+            found = [(number, TextSpan(0, 0, frozenset())) for number in numbers]
+        return CheckedStatement(one, tuple(numbers), tuple(found))
 
-    @staticmethod
-    def _tells_version(one: Statement, hit: SearchHit) -> bool:
-        """Return whether a statement tells the date or the version of a label, and no other number."""
-        numbers, version = number_strings(one.text), {str(hit.version)}
-        date = number_strings(hit.effective_date) | {str(int(part)) for part in number_strings(hit.effective_date)}
-        tells = hit.effective_date[:4] in numbers or (version <= numbers and "version" in one.text.lower())
-        names = frozenset[str]().union(*map(number_strings, (hit.drug, hit.label.labeler)))
-        return bool(hit.effective_date) and tells and numbers <= date | version | names
+    def _lacks_number(self, one: Statement, numbers: Sequence[int]) -> bool:
+        """Return whether a statement has a number that neither some contexts, nor their titles, nor the question have.
 
-    def _has_unknown_number(self, one: Statement) -> bool:
-        texts = "\n".join(part for hit in self._contexts for part in (hit.text, hit.section, hit.title))
-        return bool(missing_number(TextPair(texts, one.text)))
+        Of the date and the version of their labels it may have the numbers without a unit.
+        """
+        hits = [self._contexts[number - 1] for number in numbers]
+        told = dict.fromkeys(part for hit in hits for part in (_heading(hit), hit.section_number, hit.table_header))
+        names = dict.fromkeys(name for number in numbers for name in self._names[number - 1])
+        texts = "\n".join(hit.text for hit in hits)
+        pair = TextPair(texts, one.reading, question=self._question, heading="\n".join((*told, *names)))
+        versions = " ".join(f"{hit.effective_date} {hit.version}" for hit in hits if hit.effective_date)
+        return bool(missing_number(pair, frozenset(map(float, number_strings(versions)))))
 
-    def _pairs(self, checked: CheckedStatement) -> tuple[TextPair, TextPair]:
-        """Return the pair to verify, with whole sentences, and the one whose numbers are compared, with the places."""
-        spans = dict[int, list[TextSpan]]()
-        for number, span in checked.places:
-            spans.setdefault(number, []).append(span)
-        hits = {number: self._contexts[number - 1] for number in spans}
-        heading = "\n".join(dict.fromkeys(part for hit in hits.values() for part in (hit.title, hit.section)))
-        sentences = "\n".join(
-            bearing_text(hits[number].text, found) if found[0].end else _version_of(hits[number])
-            for number, found in spans.items()
-        )
-        marked = "\n".join(_text_at(hits[number], one) for number, one in checked.places)
-        drug = next(iter(hits.values())).drug
-        said = checked.statement.text
-        return TextPair(sentences, said, drug, self._question, heading), TextPair(marked, said, heading=heading)
+    def _evidence(self, checked: CheckedStatement) -> _Evidence:
+        """Return what the verifier is shown: the whole contexts that are cited, each with its titles and version."""
+        hits = [(number, self._contexts[number - 1]) for number in checked.cited]
+        text, contexts = "", dict[int, tuple[int, int]]()
+        for number, hit in hits:
+            text += "\n\n" if text else ""
+            above = (_heading(hit) if len(hits) > 1 else "", hit.table_header)
+            text += "".join(f"{line}\n" for line in above if line)
+            contexts[number] = len(text), len(text) + len(hit.text)
+            text += hit.text
+            text += f"\n{_version_of(hit)}" if hit.effective_date else ""
+        drug = self._drug or (hits[0][1].drug if len(hits) == 1 else "")
+        heading = _heading(hits[0][1]) if len(hits) == 1 else ""
+        said = checked.statement.reading if self._by_model else checked.statement.text
+        return _Evidence(TextPair(text, said, drug, self._question, heading), contexts)
+
+    async def _without_unknown_drugs(self, checked: list[CheckedStatement]) -> list[CheckedStatement]:
+        """Return the statements; those that name a medicine which nothing that is shown names, go.
+
+        A supported statement may name a drug otherwise than its passage does: the verifier knows more names.
+        """
+        doubtful = [
+            at
+            for at, one in enumerate(checked)
+            if not one.reason and one.verdict != "supported" and not self._shown_words.issuperset(_named_words(one))
+        ]
+        if not doubtful:
+            return checked
+        named = await self._medicines_in([checked[at].statement.text for at in doubtful])
+        for at, medicines in zip(doubtful, named, strict=True):
+            if not all(any(contains_name(self._shown, name) for name in names) for names in medicines):
+                checked[at] = replace(checked[at], reason="drug")
+        return checked
 
     def _of_the_drug(self, one: Statement, numbers: Sequence[int]) -> list[int]:
         """Return the citable contexts of a drug that the question names and, if it names one, the statement."""
@@ -205,6 +266,29 @@ class AnswerGate:
         """Return whether a context is of no drug, or its text names one of the drugs of other contexts."""
         hit = self._contexts[number - 1]
         return not hit.drug or any(contains_name(hit.text, name) for at in named for name in self._names[at])
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """A statement with the contexts that it cites as one text, and the place of each context in it."""
+
+    pair: TextPair
+    contexts: dict[int, tuple[int, int]]
+
+
+def _judged(checked: CheckedStatement, evidence: _Evidence, found: Verdict) -> CheckedStatement:
+    """Return a statement with a verdict; it rests on the place that decides, where the verifier names one."""
+    if found.other_drug:
+        return replace(checked, reason="drug")
+    if found.verdict == "contradicted":
+        return replace(checked, reason="contradicted")
+    places = checked.places
+    start, end = found.span or (0, 0)
+    for number, (first, last) in evidence.contexts.items():
+        if first <= start < end <= last and (start, end) != (first, last) and end - start <= LONGEST_SPAN:
+            others = (place for place in places if place[0] != number and place[1].end)
+            places = (*others, (number, TextSpan(start - first, end - first, frozenset())))
+    return replace(checked, verdict=found.verdict, places=places)
 
 
 def repeats(text: str, instructions: str) -> bool:
@@ -228,27 +312,29 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
+def _named_words(one: CheckedStatement) -> list[str]:
+    """Return the words of a statement that may be of a name."""
+    return [word for word in words_of(one.statement.text) if word.isalpha()]
+
+
 def _is_of(hit: SearchHit, drugs: Sequence[Drug]) -> bool:
     """Return whether the label of a hit is of one of the drugs, alone or in combination."""
     keys = drug_of(*hit.label.products).keys or Drug.of([(hit.drug, "")]).keys
     return any(drug.keys & keys for drug in drugs)
 
 
-def _text_at(hit: SearchHit, place: TextSpan) -> str:
-    """Return the text of a place; that of a place without characters is the version of the label."""
-    return hit.text[place.start : place.end] if place.end else _version_of(hit)
+def _heading(hit: SearchHit) -> str:
+    """Return the titles above the text of a hit: of its document, with the active moieties, and of its sections."""
+    active = f" (active moieties: {', '.join(hit.moieties)})" if hit.moieties else ""
+    return f"{hit.title}{active}" + (f" > {hit.section}" if hit.section else "")
 
 
 def _version_of(hit: SearchHit) -> str:
-    return version_sentence(hit.drug, hit.label.labeler, hit.effective_date, hit.version)
+    by = f"The label of {hit.drug} by {hit.label.labeler}"
+    return f"{by} has the effective date {hit.effective_date} and the version {hit.version}."
 
 
 def _names(hit: SearchHit) -> list[str]:
     """Return the names of the drug of a label: of its products, substances and moieties; none for other documents."""
     products = [name for one in hit.label.products for name in (*one.names, *one.substances)]
     return list(dict.fromkeys(filter(None, (hit.drug, *hit.moieties, *products))))
-
-
-def _reason(verdict: Verdict) -> DropReason | None:
-    found = verdict.verdict
-    return found if found in ("contradicted", "unsupported") else None

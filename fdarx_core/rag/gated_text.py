@@ -15,7 +15,7 @@ from fdarx_core.records import AnswerStatement, Citation, SearchHit
 _MARKS = re.compile(rf"(?P<gap>\s*)(?P<marks>(?:{CITATION.pattern})(?:\s*(?:{CITATION.pattern}))*)", re.IGNORECASE)
 
 
-Verdict = Literal["supported", "undecided", "uncited", "unchecked"]
+Verdict = Literal["supported", "unsupported", "undecided", "uncited", "unchecked"]
 
 
 @dataclass(slots=True)
@@ -42,12 +42,13 @@ class GatedText:
 
     Args:
         contexts: the contexts of the answer.
+        verifier: the name of the model or engine whose verdicts the statements have.
         by_model: whether a model wrote the answer. The lead-ins, headings and table headers of the baseline are texts
             of the service, or quotations, and are no statements.
     """
 
-    def __init__(self, contexts: Sequence[SearchHit], *, by_model: bool) -> None:
-        self.text, self.citations, self.report = "", list[Citation](), GateReport()
+    def __init__(self, contexts: Sequence[SearchHit], verifier: str, *, by_model: bool) -> None:
+        self.text, self.citations, self.report = "", list[Citation](), GateReport(verifier=verifier)
         self.statements = list[AnswerStatement]()
         self.passed = False
         self._contexts, self._by_model = contexts, by_model
@@ -66,9 +67,8 @@ class GatedText:
         self._gap = ""
         if not one.is_frame:
             self.report.statements += 1
-            self.report.supported += checked.supported
-            self.report.undecided += bool(checked.places) and not checked.supported
-            self.report.uncited += not checked.places
+            counted = checked.verdict if checked.places else "uncited"
+            setattr(self.report, counted, getattr(self.report, counted) + 1)
         self._held.append(self._hold(answer, gap, checked))
         self.passed = self.passed or bool(checked.places and not one.is_frame)
         if self.passed and not one.is_frame:
@@ -100,7 +100,7 @@ class GatedText:
     def _hold(self, answer: str, gap: str, checked: CheckedStatement) -> _Held:
         one = checked.statement
         citations = [
-            Citation(n, self._contexts[n - 1], place.start, place.end, (0, 0), _verdict_of_places(checked))
+            Citation(n, self._contexts[n - 1], place.start, place.end, (0, 0), checked.verdict)
             for n, place in checked.places
         ]
         numbers = {place.n for place in citations}
@@ -110,7 +110,7 @@ class GatedText:
     def _verdict(self, checked: CheckedStatement) -> Verdict | None:
         if checked.statement.is_frame:
             return "unchecked" if self._by_model else None
-        return _verdict_of_places(checked) if checked.places else "uncited"
+        return checked.verdict if checked.places else "uncited"
 
     def _release(self) -> None:
         for held in self._held:
@@ -121,10 +121,6 @@ class GatedText:
                 numbers = dict.fromkeys(one.n for one in held.citations)
                 self.statements.append(AnswerStatement(*place, held.verdict, list(numbers)))
         self._held.clear()
-
-
-def _verdict_of_places(checked: CheckedStatement) -> Literal["supported", "undecided"]:
-    return "supported" if checked.supported else "undecided"
 
 
 def _layout(gap: str) -> str:

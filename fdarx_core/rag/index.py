@@ -40,13 +40,14 @@ from fdarx_core.rag.search import (
     search_index,
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.rag.verifying import named_engine
 from fdarx_core.records import AbsentDrug, AnswerStatement, Citation, LabelGroups, Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.retrieval.retrievers import RERANK_SUFFIX, Retriever, get_retriever, load_reranker, needs_reranker
 from fdarx_core.storage import Location
-from fdarx_core.verify import VerificationEngine, open_engine
+from fdarx_core.verify import AUTO, VerificationEngine, open_engine
 
 T = TypeVar("T")
 
@@ -62,9 +63,10 @@ class Answer:
         citations: the places in the contexts that its statements rest on, in the order of the text.
         contexts: the hits that the answer was made from.
         refused: whether the answer says that the contexts do not answer the question.
+        withheld: whether there was an answer, of which nothing passed the gate; `gate.dropped` says why.
         model: the name of the model that answered.
-        gate: how many statements of the model's answer were supported, undecided and uncited, and which ones were
-            dropped.
+        gate: how many statements of the model's answer were supported, unsupported, undecided and uncited, which ones
+            were dropped, and who verified them.
         standalone_question: the question that was searched with and answered: the question as it was asked, or as it is
             understood without the history.
         columns: the part of the text for each drug of a question that names several; none for other questions.
@@ -78,6 +80,7 @@ class Answer:
     citations: list[Citation]
     contexts: list[SearchHit]
     refused: bool
+    withheld: bool
     model: str
     gate: GateReport
     standalone_question: str
@@ -216,7 +219,7 @@ class Index:
         title: str = "",
         exclude: Collection[str] = (),
         history: Sequence[tuple[str, str]] = (),
-        verifier: str | Model | VerificationEngine = "exact",
+        verifier: str | Model | VerificationEngine = AUTO,
         section: str = "",
         labeler: str = "",
         document_type: str = "",
@@ -225,8 +228,8 @@ class Index:
     ) -> Answer:
         """Answer a question from the k best chunks, with citations.
 
-        Each statement of the answer is verified against the places that it cites; what they do not bear out is dropped
-        (see `fdarx_core.rag.gate`).
+        Each statement of the answer is verified against what it cites: what this contradicts is dropped, and what it
+        does not bear out is marked (see `fdarx_core.rag.gate`).
 
         Args:
             question: the question.
@@ -242,7 +245,8 @@ class Index:
             exclude: titles of documents to leave out.
             history: the earlier questions of a conversation with their answers, oldest first. The question is then
                 rewritten by the model so that it stands alone, as `Answer.standalone_question` gives it.
-            verifier: the engine that verifies the statements, as `fdarx.verify` takes it.
+            verifier: the engine that verifies the statements, as `fdarx.verify` takes it; by default the answering
+                model.
 
         Raises ValueError for unknown names, ModelMissing for a verifier that cannot be loaded, Unparsable where the
         model's reply cannot be used, and what `Model` raises.
@@ -265,7 +269,8 @@ class Index:
         budget = context_budget(model.config)
         config = RagConfig(strategies[strategy], postprocess, max(k, CANDIDATES), k, budget, filter)
         backend = _LocalBackend(self, model, self._retriever(retriever))
-        return _run(self._answer(question, [Turn(*turn) for turn in history], config, backend, open_engine(verifier)))
+        engine = named_engine(verifier, model.name) if isinstance(verifier, str) else open_engine(verifier)
+        return _run(self._answer(question, [Turn(*turn) for turn in history], config, backend, engine))
 
     async def _answer(
         self,
@@ -273,7 +278,7 @@ class Index:
         history: Sequence[Turn],
         config: RagConfig,
         backend: _LocalBackend,
-        verifier: VerificationEngine,
+        verifier: VerificationEngine | None,
     ) -> Answer:
         standalone = await standalone_question(question, history, backend)
         result = await retrieve_contexts(standalone.text, config, backend)
@@ -287,6 +292,7 @@ class Index:
             reply.citations,
             result.contexts,
             reply.refused,
+            reply.withheld,
             backend.model.name,
             reply.gate,
             standalone.text,

@@ -54,17 +54,13 @@ class Unit:
     Attributes:
         start, end: its place in the context.
         terms: its terms.
-        sentence: the place of the whole sentence, list item or table row.
-        lead: the place of the sentence that introduces a list item, or of the first row of a table; None for others.
-        above: the terms of the lead.
+        above: the terms of the sentence that introduces a list item, or of the first row of a table; none for others.
         is_row: whether it is a row of a table, which is marked alone.
     """
 
     start: int
     end: int
     terms: frozenset[str]
-    sentence: tuple[int, int]
-    lead: tuple[int, int] | None
     above: frozenset[str]
     is_row: bool
 
@@ -86,10 +82,14 @@ def units_of(text: str) -> tuple[Unit, ...]:
 
 def _units(text: str) -> Iterator[Unit]:
     lead: tuple[int, int] | None = None
-    in_table = False
+    in_table, item_end = False, 0
     for first, last in sentence_spans(text, "label"):
         is_row, is_item = _CELLS in text[first:last], text.startswith(_BULLETS, first)
-        if is_row != in_table or not (is_row or is_item):
+        if is_item:
+            line_end = text.find("\n", first)
+            item_end = line_end if line_end >= 0 else len(text)
+        # further sentences on the line of an item belong to it
+        if is_row != in_table or not (is_row or first < item_end):
             lead = None
         above = lead
         if lead is None and (is_row or text[last - 1] == ":"):
@@ -97,14 +97,7 @@ def _units(text: str) -> Iterator[Unit]:
         in_table = is_row
         held = terms(text[slice(*above)]) if above else frozenset()
         for start, end in _pieces(text, first, last):
-            yield Unit(start, end, terms(text[start:end]), (first, last), above, held, is_row)
-
-
-def bearing_text(text: str, spans: Sequence[TextSpan]) -> str:
-    """Return the sentences that some places are parts of, below the lead-ins of lists and the headers of tables."""
-    units = [unit for unit in units_of(text) for one in spans if unit.start < one.end and one.start < unit.end]
-    places = sorted({place for unit in units for place in (unit.lead, unit.sentence) if place is not None})
-    return "\n".join(text[start:end] for start, end in places)
+            yield Unit(start, end, terms(text[start:end]), held, is_row)
 
 
 def _pieces(text: str, start: int, end: int, cuts: Sequence[re.Pattern[str]] = _CUTS) -> Iterator[tuple[int, int]]:

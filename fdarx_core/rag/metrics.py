@@ -79,7 +79,7 @@ def judge_statements_by_rules(slots: Mapping[str, Any]) -> ReferenceStatementsRe
 def _support(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the sentences of the first text that have their statement. Raises Undecided where none has."""
     asked = list(pairs)
-    for (text, _), one in zip(asked, verify(asked), strict=True):
+    for (text, _), one in zip(asked, verify(asked, "exact"), strict=True):
         if one.verdict == "supported" and one.span:
             return text[slice(*one.span)]
     raise Undecided("no context has the words of a statement in their order")

@@ -17,6 +17,7 @@ from fdarx_core.baseline.rag_answering import (
 )
 from fdarx_core.llm import CutTo, Note, Reply, Task, source_digest
 from fdarx_core.rag.metrics import JUDGE_TASKS
+from fdarx_core.verify.language_model import JUDGE_CLAIM
 
 MORE = 3
 """Other questions of a multiquery."""
@@ -78,11 +79,12 @@ RAG_TASKS: dict[str, Task[Any]] = {
             STANDALONE_QUESTION,
             SCORE_CHUNK,
             ANSWER_WITH_CITATIONS,
+            JUDGE_CLAIM,
         )
     },
     **JUDGE_TASKS,
 }
-"""All tasks of answering questions and of judging answers, by name."""
+"""All tasks of answering questions, of verifying and of judging answers, by name."""
 RAG_RULES_VERSION = source_digest(
     "fdarx_core.baseline", "fdarx_core.labels", "fdarx_core.rag.metrics", "fdarx_core.verify"
 )

@@ -13,10 +13,10 @@ class Citation:
     """A place in a context that a statement of an answer rests on.
 
     `n` is the number of the context, from 1, and `hit` is the context; `start` and `end` are characters of its text, at
-    most 400 of them; both are 0 where the statement tells the version of the label. `statement` is the (start, end) of
-    the sentence, list item or table row in the answer's text, its citations included. `verdict` is that on the
-    statement: supported, or undecided, which means unverified. `differences` are the sentences of the place that other
-    labels of the drug have with another number where the statement has the number.
+    most 400 of them; both are 0 where no place of the context was found. `statement` is the (start, end) of the
+    sentence, list item or table row in the answer's text, its citations included. `verdict` is that on the statement:
+    supported, or unsupported or undecided, which mean unverified. `differences` are the sentences of the place that
+    other labels of the drug have with another number where the statement has the number.
     """
 
     n: int
@@ -24,7 +24,7 @@ class Citation:
     start: int
     end: int
     statement: tuple[int, int]
-    verdict: Literal["supported", "undecided"]
+    verdict: Literal["supported", "unsupported", "undecided"]
     differences: list[NumberDifference] = field(default_factory=list)
 
     @property
@@ -90,15 +90,15 @@ class AnswerStatement:
     Attributes:
         start, end: the characters of the answer's text at which the sentence, list item or table row begins and ends,
             its citations included.
-        verdict: supported; undecided, if no engine could decide; uncited, if it has no citation; unchecked for a
-            heading, lead-in or table header that a model wrote, which the gate does not check. All but supported mean
-            unverified.
+        verdict: supported; unsupported, if the verifier found that its citations do not bear it out; undecided, if the
+            verifier could not decide; uncited, if it has no citation; unchecked for a heading, lead-in or table header
+            that a model wrote, which the gate does not check. All but supported mean unverified.
         citations: the numbers of the contexts that it cites, each once.
     """
 
     start: int
     end: int
-    verdict: Literal["supported", "undecided", "uncited", "unchecked"]
+    verdict: Literal["supported", "unsupported", "undecided", "uncited", "unchecked"]
     citations: list[int] = field(default_factory=list)
 
     def moved(self, characters: int) -> AnswerStatement:

@@ -121,9 +121,9 @@ def _item(row: Mapping[str, Any]) -> ReviewItem:
     first = cited[0] if cited else {"set_id": "", "drug": ""}
     gate = reply["gate"]
     # lines of earlier versions count uncited statements as undecided ones
-    uncited = gate.get("uncited", 0)
-    supported = gate["supported"] > 0 and not gate["undecided"] and not uncited and not reply["refused"]
-    counts = {"supported": gate["supported"], "undecided": gate["undecided"], "uncited": uncited}
+    counts = {name: gate.get(name, 0) for name in ("supported", "unsupported", "undecided", "uncited")}
+    unverified = counts["unsupported"] or counts["undecided"] or counts["uncited"]
+    supported = counts["supported"] > 0 and not unverified and not reply["refused"]
     counts["dropped"] = len(gate["dropped"])
     texts = [f"[{one['n']}] {one['title']}: {one['section']}\n{one['text']}" for one in cited]
     return ReviewItem(

@@ -28,7 +28,6 @@ from fdarx_core.tuning.trainer import (
     training_callbacks,
 )
 from fdarx_core.verify.engine import TextPair
-from fdarx_core.verify.exact_tokens import lexicon
 from fdarx_core.verify.named_models import resolve
 from fdarx_core.verify.nli_model import check_nli
 from fdarx_core.verify.numbers import missing_number
@@ -151,7 +150,7 @@ def _replaced(statement: str, swaps: Mapping[str, str], before: str, after: str)
 def _opposites() -> dict[str, str]:
     """Return words with their opposites; `contraindicated`, which can't stand before a noun as others can, is none."""
     found: dict[str, str] = {}
-    for first, second in map(str.split, lexicon()["opposites"]):
+    for first, second in map(str.split, vocabulary(__package__)["opposites"]):
         for old, new in ((first, second), (second, first)):
             if new != "contraindicated":
                 found.setdefault(old, new)

@@ -28,6 +28,8 @@ from fdarx_core.verify.engine import (
 if TYPE_CHECKING:
     from fdarx_core.llm import Model
 
+AUTO = "auto"
+"""The name of the engine that is at hand: an NLI cross-encoder, else exact matching."""
 _CROSS_ENCODER, _LANGUAGE_MODEL = "cross-encoder:", "language-model:"
 
 
@@ -49,6 +51,7 @@ class Verdict:
         span: (start, end) of the part of the text that decides; None unless supported or contradicted.
         reason: what the engine found, or why it could not judge.
         engine: the engine's name.
+        other_drug: whether the text is about another drug than the statement; language models alone tell it.
     """
 
     verdict: VerdictName
@@ -56,11 +59,12 @@ class Verdict:
     span: tuple[int, int] | None
     reason: str
     engine: str
+    other_drug: bool = False
 
 
 def verify(
     pairs: Sequence[tuple[str, str] | TextPair],
-    engine: str | Model | VerificationEngine = "exact",
+    engine: str | Model | VerificationEngine = AUTO,
     *,
     threshold: float = THRESHOLD,
 ) -> list[Verdict]:
@@ -77,19 +81,18 @@ def verify(
     """
     judge = open_engine(engine)
     judgements = judge.judge([one if isinstance(one, TextPair) else TextPair(*one) for one in pairs])
-    return [_verdict(one, judge.name, threshold) for one in judgements]
+    return [verdict_of(one, judge.name, threshold) for one in judgements]
 
 
 def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
     """Return an engine by its name.
 
     Args:
-        engine: `exact`, which decides only where the text has the same words in the same order; `overlap`, the share of
-            the statement's words that the text has, a peer for comparisons; neither needs a model or imports torch.
-            `cross-encoder:MODEL` or `MODEL`, the directory, hub name or short name (`named_models`) of an NLI
-            cross-encoder; `language-model:ID@BASE_URL`, a language model on a server that needs no key; `auto`, the
-            named cross-encoder where it can be loaded, else `exact`. A `fdarx.Model` is a language model too. An
-            engine is returned as it is.
+        engine: `cross-encoder:MODEL` or `MODEL`, the directory, hub name or short name (`named_models`) of an NLI
+            cross-encoder; `language-model:ID@BASE_URL`, a language model on a server that needs no key; `exact`, which
+            supports what stands in the text word for word, abstains elsewhere, and imports no torch; `auto`, a
+            cross-encoder that is on this machine (`default_engine`), else `exact`. A `fdarx.Model` is a language model
+            too. An engine is returned as it is.
     """
     if not isinstance(engine, str):
         if hasattr(engine, "judge"):
@@ -97,7 +100,7 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
         from fdarx_core.verify.language_model import LanguageModel
 
         return LanguageModel(engine)
-    if engine == "auto":
+    if engine == AUTO:
         from fdarx_core.verify.named_models import default_engine
 
         engine = default_engine()
@@ -105,10 +108,6 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
         from fdarx_core.verify.exact import ENGINE
 
         return ENGINE
-    if engine == "overlap":
-        from fdarx_core.verify.overlap import ENGINE as OVERLAP
-
-        return OVERLAP
     if engine.startswith(_LANGUAGE_MODEL):
         from fdarx_core.llm import Model
         from fdarx_core.verify.language_model import LanguageModel
@@ -122,13 +121,14 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
     return CrossEncoder("general" if engine == "cross-encoder" else engine.removeprefix(_CROSS_ENCODER))
 
 
-def _verdict(judgement: Judgement, engine: str, threshold: float) -> Verdict:
+def verdict_of(judgement: Judgement, engine: str, threshold: float = THRESHOLD) -> Verdict:
+    """Return the verdict of a judgement by the engine of this name."""
     if isinstance(judgement, Unjudged):
         return Verdict("undecided", None, None, judgement.reason, engine)
     found = Probabilities(judgement.entailment, judgement.neutral, judgement.contradiction)
     verdict = decide(*found, threshold)
     span = (judgement.start, judgement.end) if verdict in ("supported", "contradicted") else None
-    return Verdict(verdict, found, span, judgement.reason, engine)
+    return Verdict(verdict, found, span, judgement.reason, engine, judgement.other_drug)
 
 
 class _CallableModule(ModuleType):
@@ -140,6 +140,7 @@ class _CallableModule(ModuleType):
 sys.modules[__name__].__class__ = _CallableModule
 
 __all__ = [
+    "AUTO",
     "THRESHOLD",
     "Inference",
     "Judgement",
@@ -149,5 +150,6 @@ __all__ = [
     "Verdict",
     "VerificationEngine",
     "open_engine",
+    "verdict_of",
     "verify",
 ]

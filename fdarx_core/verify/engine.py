@@ -8,6 +8,8 @@ from typing import Literal, Protocol
 
 THRESHOLD = 0.7
 """Probability from which a class decides. Source: FAS §3.2, Table 5."""
+UNDECIDED = 1 / 3
+"""The probability of each class where an engine that works by rules does not decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,10 @@ class TextPair:
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """Probabilities of the three NLI classes, which sum to 1, the part `premise[start:end]` they rest on, a reason."""
+    """Probabilities of the three NLI classes, which sum to 1, the part `premise[start:end]` they rest on, a reason.
+
+    `other_drug` says that the text is about another drug than the statement, which is then neutral to it.
+    """
 
     entailment: float
     neutral: float
@@ -42,6 +47,7 @@ class Inference:
     start: int
     end: int
     reason: str = ""
+    other_drug: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fdarx_core.llm import Model, Note, Reply, Task, Undecided, Unparsable
+from fdarx_core.llm import Model, Note, Quote, Reply, Task, Undecided, Unparsable
 from fdarx_core.records import Response
-from fdarx_core.verify.engine import THRESHOLD, Inference, Judgement, TextPair, Unjudged
-from fdarx_core.verify.exact import ENGINE
+from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
+from fdarx_core.verify.exact import quoted_span
 from fdarx_core.verify.numbers import check_numbers
 
-Verdict = Literal["supported", "contradicted", "neutral"]
+Verdict = Literal["supported", "contradicted", "unsupported", "other_drug"]
 
 
 class PassageVerdict(Reply):
-    """On the passage of this number, counted from 1."""
+    """On the passage of this number, counted from 1; `quote` are the words of the passage that decide."""
 
     passage: int
     reason: Note
+    quote: Quote = ""
     verdict: Verdict
 
 
@@ -31,14 +33,14 @@ class JudgeClaimReply(Reply):
 
 
 def by_rules(slots: Mapping[str, Any]) -> JudgeClaimReply:
-    """Return the baseline's reply: the verdicts of exact matching. Raises Undecided where one is undecided."""
-    pairs = [TextPair(str(text), str(slots["claim"]), str(slots["drug"])) for text in slots["passages"]]
+    """Return the baseline's reply: a claim that is quoted is supported. Raises Undecided where a passage lacks it."""
     verdicts = []
-    for number, one in enumerate(ENGINE.judge(pairs), 1):
-        if not isinstance(one, Inference) or max(one.entailment, one.contradiction) < THRESHOLD:
-            raise Undecided(f"passage {number}: {one.reason}")
-        verdict: Verdict = "supported" if one.entailment >= THRESHOLD else "contradicted"
-        verdicts.append(PassageVerdict(passage=number, reason=one.reason, verdict=verdict))
+    for number, passage in enumerate(slots["passages"], 1):
+        place = quoted_span(str(slots["claim"]), passage["text"])
+        if place is None:
+            raise Undecided(f"passage {number} does not have the claim word for word")
+        quote = passage["text"][slice(*place)]
+        verdicts.append(PassageVerdict(passage=number, reason="word for word", quote=quote, verdict="supported"))
     return JudgeClaimReply(verdicts=verdicts)
 
 
@@ -57,17 +59,15 @@ class LanguageModel:
 
     def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
         """Return one judgement for each pair, in order."""
-        texts: dict[tuple[str, str], dict[str, None]] = {}
+        asked: dict[tuple[str, str, str], dict[TextPair, None]] = {}
         for pair in pairs:
-            texts.setdefault((pair.hypothesis, pair.drug), {})[pair.premise] = None
-        slots = [judge_asked(claim, list(passages), drug) for (claim, drug), passages in texts.items()]
-        replies = self._model.ask_many(JUDGE_CLAIM, slots, return_exceptions=True)
-        judged: dict[tuple[str, str, str], Judgement] = {}
-        for (statement, passages), reply in zip(texts.items(), replies, strict=True):
-            pairs_shown = [TextPair(text, *statement) for text in passages]
-            found = _judgements(reply, pairs_shown)
-            judged |= {(*statement, one.premise): verdict for one, verdict in zip(pairs_shown, found, strict=True)}
-        return [judged[pair.hypothesis, pair.drug, pair.premise] for pair in pairs]
+            asked.setdefault((pair.hypothesis, pair.drug, pair.question), {})[pair] = None
+        groups = [list(group) for group in asked.values()]
+        replies = self._model.ask_many(JUDGE_CLAIM, list(map(judge_asked, groups)), return_exceptions=True)
+        judged: dict[TextPair, Judgement] = {}
+        for group, reply in zip(groups, replies, strict=True):
+            judged |= zip(group, _judgements(reply, group), strict=True)
+        return [judged[pair] for pair in pairs]
 
 
 def _judgements(reply: JudgeClaimReply | Unparsable, pairs: Sequence[TextPair]) -> Sequence[Judgement]:
@@ -79,17 +79,19 @@ def _judgements(reply: JudgeClaimReply | Unparsable, pairs: Sequence[TextPair]) 
         return [Unjudged(f"{error.reason}: {error.detail}")] * len(pairs)
 
 
-def judge_asked(claim: str, passages: Sequence[str], drug: str = "") -> dict[str, Any]:
-    """Return the task's slots: one request asks about a claim, as it reads by itself, with all its passages."""
-    return {"claim": claim, "passages": list(passages), "drug": drug}
+def judge_asked(pairs: Sequence[TextPair]) -> dict[str, Any]:
+    """Return the task's slots for pairs of one claim: one request asks about it with all its passages."""
+    first = pairs[0]
+    passages = [{"heading": " ".join(pair.heading.split()), "text": pair.premise} for pair in pairs]
+    return {"claim": first.hypothesis, "drug": first.drug, "question": first.question, "passages": passages}
 
 
 def read_judged(response: Response, pairs: Sequence[TextPair]) -> list[Judgement]:
     """Return the judge's inference on each pair, all of one claim, in the order in which their texts were shown.
 
-    A verdict has probability 1 and rests on the whole text, unless `check_numbers` objects. Raises Unparsable as
-    `Task.parse`, and with the reason wrong_passages where the reply leaves a passage out, judges one twice, or judges
-    one that does not exist.
+    A verdict has probability 1, unless `check_numbers` objects. It rests on the words that the reply quotes, or on the
+    whole text where the text lacks them. Raises Unparsable as `Task.parse`, and with the reason wrong_passages where
+    the reply leaves a passage out, judges one twice, or judges one that does not exist.
     """
     return _inferences(JUDGE_CLAIM.parse(response), pairs)
 
@@ -103,5 +105,18 @@ def _inferences(reply: JudgeClaimReply, pairs: Sequence[TextPair]) -> list[Judge
 
 
 def _certain(said: PassageVerdict, text: str) -> Inference:
-    supported, neutral, contradicted = (float(said.verdict == one) for one in ("supported", "neutral", "contradicted"))
-    return Inference(supported, neutral, contradicted, 0, len(text), said.reason)
+    supported, contradicted = float(said.verdict == "supported"), float(said.verdict == "contradicted")
+    place = _place_of(said.quote, text)
+    return Inference(
+        supported, 1 - supported - contradicted, contradicted, *place, said.reason, said.verdict == "other_drug"
+    )
+
+
+def _place_of(quote: str, text: str) -> tuple[int, int]:
+    """Return the place of a quotation in a text, the whole text where it has none.
+
+    White space, case and the stop at the end are ignored.
+    """
+    words = r"\s+".join(map(re.escape, quote.strip(" .…\"'“”").split()))
+    found = re.search(rf"{words}[.]?", text, re.IGNORECASE) if words else None
+    return found.span() if found else (0, len(text))

@@ -25,10 +25,10 @@ from fdarx_core.rag.gate import INSTRUCTIONS_WITHHELD, GateReport, repeats
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
+from fdarx_core.rag.verifying import named_engine
 from fdarx_core.records import AbsentDrug, Citation, LabelGroups, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
-from fdarx_core.verify import open_engine
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
 from serving.http.feedback import FeedbackFile
 from serving.http.logs import RequestLog
@@ -71,7 +71,7 @@ class AnswerService:
         self, backend: ServiceBackend, settings: ServiceSettings, record: Record, feedback: FeedbackFile | None = None
     ) -> None:
         self._backend, self._settings, self._record, self._feedback = backend, settings, record, feedback
-        self._verifier = open_engine(settings.verifier)
+        self._verifier = named_engine(settings.verifier, backend.answerer)
 
     async def search(
         self,
@@ -102,6 +102,7 @@ class AnswerService:
         retrieved.reply.update(
             answer="",
             refused=False,
+            withheld=False,
             statements=[],
             citations=[],
             gate=asdict(GateReport()),
@@ -198,10 +199,11 @@ class AnswerService:
         """Return the AnswerReply."""
         pending, log = retrieved.reply, retrieved.log
         took = {"answer": _ms(reply.seconds), "total": _ms(time.monotonic() - retrieved.started)}
-        asked = _asked(retrieved.result, reply.responses)
+        asked = _asked(retrieved.result, [*reply.responses, *reply.checks])
         pending |= {
             "answer": reply.text,
             "refused": reply.refused,
+            "withheld": reply.withheld,
             "statements": [asdict(one) for one in reply.statements],
             "citations": [_citation(one) for one in reply.citations],
             "gate": asdict(reply.gate),
@@ -224,9 +226,10 @@ class AnswerService:
         return pending
 
     def _record_gate(self, gate: GateReport, log: RequestLog) -> None:
-        log.supported, log.undecided, log.uncited = gate.supported, gate.undecided, gate.uncited
-        log.dropped = len(gate.dropped)
+        log.supported, log.unsupported, log.undecided = gate.supported, gate.unsupported, gate.undecided
+        log.uncited, log.dropped = gate.uncited, len(gate.dropped)
         outcomes = Counter(supported=gate.supported, undecided=gate.undecided, kept_uncited=gate.uncited)
+        outcomes["unsupported"] = gate.unsupported
         outcomes.update(one.reason for one in gate.dropped)
         for outcome, count in outcomes.items():
             if count:

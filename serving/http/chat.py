@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from fdarx_core.rag.answers import AnswerPiece
+from fdarx_core.rag.comparison import PARAGRAPH
 from fdarx_core.rag.conversation import Turn
+from fdarx_core.rag.gate import DroppedStatement, dropped_text
 from fdarx_core.rag.marks import marked_text
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.records import AnswerStatement
@@ -27,6 +29,7 @@ _DETAILS = (
     "id",
     "standalone_question",
     "refused",
+    "withheld",
     "degraded",
     "passages",
     "absent",
@@ -105,7 +108,8 @@ class ChatReply(BaseModel):
     created: int
     model: str
     choices: list[dict[str, Any]] = Field(
-        description="One choice: index 0, message {role: assistant, content} with the answer, finish_reason stop."
+        description="One choice: index 0, message {role: assistant, content} with the answer, finish_reason stop, or "
+        "content_filter where no statement of the answer passed the check."
     )
     usage: dict[str, int] = Field(description="prompt_tokens, completion_tokens and total_tokens of all models asked.")
     fdarx: dict[str, Any] = Field(description=f"Fields of an AnswerReply: {', '.join(_DETAILS)}.")
@@ -162,7 +166,7 @@ def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
             return EventStream(_chunks(service, retrieved, head, usage), retrieved.log)
         reply = await service.answer(retrieved)
         message = {"role": "assistant", "content": _content(reply)}
-        choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+        choices = [{"index": 0, "message": message, "finish_reason": _finish_reason(reply)}]
         reply_parts = {"choices": choices, "usage": _usage(reply), "fdarx": _details(reply)}
         return json_reply({**head, "object": "chat.completion", **reply_parts})
 
@@ -199,7 +203,9 @@ async def _chunks(
             continue
         if not has_text:
             yield _chunk(head, {"content": _content(piece)})
-        yield _chunk(head | {"fdarx": _details(piece)}, {}, "stop")
+        elif removed := _removed(piece):
+            yield _chunk(head, {"content": removed})
+        yield _chunk(head | {"fdarx": _details(piece)}, {}, _finish_reason(piece))
         if usage:
             yield sse_data(head | {"choices": [], "usage": _usage(piece)})
     yield b"data: [DONE]\n\n"
@@ -252,11 +258,21 @@ def _content(reply: dict[str, Any]) -> str:
     """Return the answer with marks, or a list of the passages found where the model could not be asked."""
     if reply["answer"] or not reply["degraded"]:
         statements = (AnswerStatement(**one) for one in reply["statements"])
-        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements)))
+        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements))) + _removed(reply)
     lines = [f"[{one['n']}] {' — '.join(filter(None, _heading(one)))}" for one in reply["passages"]]
     return _plain(
         "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
     )
+
+
+def _removed(reply: dict[str, Any]) -> str:
+    """Return a paragraph on the statements that the gate dropped from an answer that is not withheld, "" for none."""
+    dropped = [DroppedStatement(**one) for one in reply["gate"]["dropped"]]
+    return f"{PARAGRAPH}Removed from the answer: {dropped_text(dropped)}." if dropped and not reply["withheld"] else ""
+
+
+def _finish_reason(reply: dict[str, Any]) -> str:
+    return "content_filter" if reply["withheld"] else "stop"
 
 
 def _marked(piece: AnswerPiece) -> str:

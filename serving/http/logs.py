@@ -37,6 +37,7 @@ class RequestLog:
     citations: int | None = None
     refused: bool | None = None
     supported: int | None = None
+    unsupported: int | None = None
     undecided: int | None = None
     uncited: int | None = None
     dropped: int | None = None

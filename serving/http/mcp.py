@@ -155,7 +155,8 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
         "answer_with_citations": _Tool(
             "Answer a question with citations",
             "Answer a question from the passages of labels or guidelines, with citations [n] of the passages. "
-            "`refused` means that the passages do not answer it; `degraded` names parts of the service that failed.",
+            "`refused` means that the passages do not answer it, `withheld` that the model answered and no statement "
+            "passed the check against the passages; `degraded` names parts of the service that failed.",
             QuestionArguments,
             AnswerReply,
             answer,

@@ -222,12 +222,12 @@ class LocatedCitation(BaseModel):
     start: int = Field(description="The character of the passage's text at which the place begins.")
     end: int = Field(description="The character of the passage's text at which it ends.")
     page: int = Field(description="The page of a PDF on which it begins, counted from 1; 0 without pages.")
-    quote: str = Field(description="The text of the place, at most 400 characters.")
+    quote: str = Field(description="The text of the place, at most 400 characters; empty where no place was found.")
     uploaded_by: str = Field(description=UPLOADED_BY)
     statement_start: int = Field(description="The character of the answer at which the statement begins.")
     statement_end: int = Field(description="The character of the answer at which it ends, citations included.")
-    verdict: Literal["supported", "undecided"] = Field(
-        description="Whether the place was found to support the statement, or this could not be decided."
+    verdict: Literal["supported", "unsupported", "undecided"] = Field(
+        description="Whether the place was found to support the statement, or not, or this could not be decided."
     )
     differences: list[NumberDifferenceReply] = Field(
         description="Sentences of the place that other labels have with another number where the statement has one. The"
@@ -240,9 +240,9 @@ class StatementReply(BaseModel):
 
     start: int = Field(description="The character of the answer at which it begins.")
     end: int = Field(description="The character of the answer at which it ends, citations included.")
-    verdict: Literal["supported", "undecided", "uncited", "unchecked"] = Field(
-        description="Whether its citations were found to support it; undecided: this could not be decided; uncited: it "
-        "has no citation; unchecked: a heading, lead-in or table header. All but supported mean unverified."
+    verdict: Literal["supported", "unsupported", "undecided", "uncited", "unchecked"] = Field(
+        description="Whether its citations were found to support it, or not; undecided: this could not be decided; "
+        "uncited: it has no citation; unchecked: a heading, lead-in or table header. All but supported mean unverified."
     )
     citations: list[int] = Field(description="The numbers of the passages that it cites, each once.")
 
@@ -251,9 +251,9 @@ class DroppedStatementReply(BaseModel):
     """A statement that was left out of the answer."""
 
     text: str = Field(description="A fixed note if the reason is instructions.")
-    reason: Literal["drug", "place", "number", "contradicted", "unsupported", "uncited", "instructions"] = Field(
-        description="Another drug's label; no place in the cited passages; a number that they lack; the verdict; no"
-        " citation in the whole answer; a repetition of the instructions to the model."
+    reason: Literal["drug", "number", "contradicted", "uncited", "instructions"] = Field(
+        description="A drug that the cited passages are not about; a number that they lack; the cited passages "
+        "contradict it; no citation in the whole answer; a repetition of the instructions to the model."
     )
 
 
@@ -262,9 +262,11 @@ class GateReply(BaseModel):
 
     statements: int
     supported: int
-    undecided: int = Field(description="Unverified statements with citations, which stay in the answer.")
+    unsupported: int = Field(description="Statements that their citations do not support; they stay, unverified.")
+    undecided: int = Field(description="Statements with citations that could not be decided; they stay, unverified.")
     uncited: int = Field(description="Unverified statements without a citation, which stay in the answer.")
     dropped: list[DroppedStatementReply]
+    verifier: str = Field(description="The model or engine whose verdicts these are; quotations need none.")
 
 
 class ColumnReply(BaseModel):
@@ -293,6 +295,10 @@ class AnswerReply(SearchReply):
 
     answer: str = Field(description="Empty if the model could not be asked; `degraded` then gives the reason.")
     refused: bool = Field(description="Whether the model says that the passages do not answer the question.")
+    withheld: bool = Field(
+        description="Whether the model answered and no statement passed the check: `answer` says so, `gate.dropped` "
+        "has the statements with the reasons."
+    )
     statements: list[StatementReply] = Field(
         description="In the order of the answer's text. Text outside of them is of the service, such as the names of "
         "drugs above their paragraphs."

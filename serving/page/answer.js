@@ -139,6 +139,7 @@ export class Entry {
     const count = new Set(answer.citations.map((one) => one.n)).size;
     const cited = count ? counted(count, "passage") : "No passage";
     if (answer.degraded !== null) this.state("degraded", answer.answer ? "Answered in part" : "Passages only");
+    else if (answer.withheld) this.state("refused", "Withheld");
     else if (answer.refused) this.state("refused", answer.passages.length ? "Not in the passages" : "Not in the corpus");
     else this.state("answered", `${cited} cited`);
   }

@@ -14,6 +14,7 @@ const LONGEST_CITATION = 24;
 
 /** The tag of a statement and its explanation, by verdict; one that is supported has none. @type {Record<string, [string, string]>} */
 export const TAGS = {
+  unsupported: ["not supported", "Unverified: the passages that this statement of the model cites do not support it."],
   undecided: ["unverified", "The service could not decide whether the passage supports this statement."],
   uncited: ["no citation", "Unverified: this statement of the model cites no passage."],
   unchecked: ["not checked", "Unverified: headings and lead-ins of the model are not compared with the passages."],

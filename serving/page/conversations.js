@@ -34,11 +34,14 @@ function read(key) {
   }
 }
 
+/** What the report of an earlier version lacks. */
+const EARLIER = { unsupported: 0, verifier: "" };
+
 /** Returns an answer; one that an earlier version stored, without statements, is unverified as a whole. @param {Answer} answer @returns {Answer} */
 function withStatements(answer) {
-  if (answer.statements || !answer.answer) return { ...answer, statements: answer.statements ?? [] };
+  if (answer.statements || !answer.answer) return { ...answer, statements: answer.statements ?? [], gate: { ...EARLIER, ...answer.gate } };
   const whole = { start: 0, end: [...answer.answer].length, verdict: /** @type {const} */ ("undecided"), citations: [] };
-  return { ...answer, statements: [whole], gate: { ...answer.gate, uncited: 0 } };
+  return { ...answer, statements: [whole], gate: { ...EARLIER, ...answer.gate, uncited: 0 } };
 }
 
 /** Stores a conversation, and removes the oldest others where there is no space. @param {Conversation} conversation */

@@ -61,9 +61,10 @@ const quoted = (text) => escaped(text).split("\n").map((part) => `> ${part}`.tri
 /** @param {Answer} answer */
 function statements({ answer, gate, citations, statements: all }) {
   const counts =
-    `${gate.statements} checked: ${gate.supported} supported, ${gate.undecided} unverified, ` +
+    `${gate.statements} checked${gate.verifier && ` by ${gate.verifier}`}: ${gate.supported} supported, ` +
+    `${gate.unsupported} not supported, ${gate.undecided} unverified, ` +
     `${gate.uncited} without a citation, ${gate.dropped.length} removed.`;
-  const places = citations.map(({ n, quote, verdict }) => `- [${n}] ${verdict === "supported" ? "supported" : "unverified"}: “${line(quote)}”`);
+  const places = citations.map(({ n, quote, verdict }) => `- [${n}] ${verdict === "supported" ? "supported" : TAGS[verdict][0]}: “${line(quote)}”`);
   const text = [...answer];
   const uncited = all.filter(({ citations: numbers, verdict }) => verdict !== "supported" && !numbers.length);
   const open = uncited.map(({ start, end, verdict }) => `- ${TAGS[verdict][0]}: ${line(text.slice(start, end).join(""))}`);

@@ -26,11 +26,9 @@ const WITHOUT = {
 
 /** Why the service removed a statement. @type {Record<string, string>} */
 export const REASONS = {
-  drug: "it cites the label of another drug",
-  place: "no place in the cited passages bears it out",
+  drug: "the cited passages are not about its drug",
   number: "the cited passages lack one of its numbers",
   contradicted: "the cited passages contradict it",
-  unsupported: "the cited passages do not support it",
   uncited: "the answer has no citation",
   instructions: "it repeats the instructions to the model",
 };
@@ -39,6 +37,7 @@ export const NO_ANSWER = "The model gave no answer. These passages were found.";
 /** @param {Answer} answer that declines */
 export const refusal = ({ passages }) =>
   passages.length ? "The passages found do not answer the question." : "The corpus has no passage for this question.";
+export const WITHHELD = "The model answered, but no statement of its answer passed the check against the passages.";
 const LESS = "A step before the answer failed, so the answer may be less reliable.";
 
 /** @param {string} kind @param {string} heading @param {...(Node | string | null)} rest */
@@ -87,6 +86,7 @@ export function answerNotice(answer) {
     const steps = answer.degraded.split("; ").map((step) => paragraph(WITHOUT[step.split(":")[0]] ?? ""));
     return notice("degraded", heading, ...steps, element("p", "soft small", `Reason: ${answer.degraded}`));
   }
+  if (answer.withheld) return notice("refused", WITHHELD);
   return answer.refused ? notice("refused", refusal(answer)) : null;
 }
 
@@ -107,11 +107,12 @@ export function uploadNotice({ passages, citations }) {
 
 /** Returns what became of the statements of the model's answer, null where none was checked. @param {Answer} answer */
 export function gateNotice({ gate }) {
-  const { statements, supported, undecided, uncited, dropped } = gate;
+  const { statements, supported, unsupported, undecided, uncited, dropped, verifier } = gate;
   if (!statements) return null;
+  const denied = unsupported && `${unsupported} not supported`;
   const open = uncited && `${uncited} without a citation`;
-  const counts = [supported && `${supported} supported`, undecided && `${undecided} unverified`, open].filter(Boolean).join(", ");
-  const kept = element("p", "soft small", `${counted(statements, "statement")} checked${counts && `: ${counts}`}.`);
+  const counts = [supported && `${supported} supported`, denied, undecided && `${undecided} unverified`, open].filter(Boolean).join(", ");
+  const kept = element("p", "soft small", `${counted(statements, "statement")} checked${verifier && ` by ${verifier}`}${counts && `: ${counts}`}.`);
   if (!dropped.length) return element("div", "gate", kept);
   const reasons = [...new Set(dropped.map((one) => REASONS[one.reason] ?? one.reason))].join("; ");
   const summary = element("summary", "", `${counted(dropped.length, "statement")} removed: ${reasons}`);

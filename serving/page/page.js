@@ -50,8 +50,9 @@ function setRunning(now) {
 
 /** @param {Answer} done */
 function sayDone(done) {
-  const { answer: text, refused, degraded } = done;
+  const { answer: text, refused, withheld, degraded } = done;
   if (degraded !== null && !text) return say(NO_ANSWER);
+  if (withheld) return say(text);
   return say(refused ? `${refusal(done)} ${text}` : `Answer: ${text}`);
 }
 

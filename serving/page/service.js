@@ -10,13 +10,13 @@ import { askForKey, storedKey } from "./key.js";
  *   effective_date: string, url: string, page: number, uploaded_by: string, score: number, rerank: number | null,
  *   cited: boolean}} Passage
  * @typedef {{n: number, start: number, end: number, quote: string, statement_start: number, statement_end: number,
- *   page: number, uploaded_by: string, verdict: "supported" | "undecided"}} Citation
- * @typedef {{start: number, end: number, verdict: "supported" | "undecided" | "uncited" | "unchecked", citations: number[]}} Statement
+ *   page: number, uploaded_by: string, verdict: "supported" | "unsupported" | "undecided"}} Citation
+ * @typedef {{start: number, end: number, verdict: "supported" | "unsupported" | "undecided" | "uncited" | "unchecked", citations: number[]}} Statement
  * @typedef {{drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}} Column
  * @typedef {{drug: string, names: string[], moieties: string[], labels: number, newest: string, citations: number[]}} Group
- * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, degraded: string | null, passages: Passage[],
+ * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, withheld: boolean, degraded: string | null, passages: Passage[],
  *   statements: Statement[], citations: Citation[], columns: Column[], groups: Group[], matching_drugs: number, prompts: {name: string, version: number, model: string}[],
- *   gate: {statements: number, supported: number, undecided: number, uncited: number, dropped: {text: string, reason: string}[]},
+ *   gate: {statements: number, supported: number, unsupported: number, undecided: number, uncited: number, dropped: {text: string, reason: string}[], verifier: string},
  *   columns: {drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}[],
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},

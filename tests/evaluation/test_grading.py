@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -124,12 +125,14 @@ DOSE_Q, DOSE = "What is the starting dose of Quorvelin?", "The starting dose of 
     ("gold", "answer", "grade", "reason"),
     [
         (DOSE, "The starting dose is 5 mg once daily.", "CORRECT", ""),
-        (DOSE, "5 mg every 24 hours", "CORRECT", ""),
+        (DOSE, "5 mg once daily", "CORRECT", ""),
+        (DOSE, f"{DOSE} Take it with food.", "CORRECT", ""),
         ("5 mg once daily.", DOSE, "CORRECT", ""),
-        ("5 mg once daily.", "The starting dose of Quorvelin is 10 mg once daily.", "INCORRECT", "number_contradicted"),
-        (DOSE, "10 mg once daily", "INCORRECT", "number_contradicted"),
-        (DOSE, "5 g once daily", "INCORRECT", "number_contradicted"),
-        (DOSE, "The starting dose of Quorvelin is not 5 mg once daily.", "INCORRECT", "polarity"),
+        ("5 mg once daily.", "The starting dose of Quorvelin is 10 mg once daily.", "INCORRECT", "key_content_missing"),
+        (DOSE, "10 mg once daily", "INCORRECT", "key_content_missing"),
+        (DOSE, "5 g once daily", "undecided", ""),
+        (DOSE, "The starting dose of Quorvelin is not 5 mg once daily.", "undecided", ""),
+        (DOSE, "5 mg every 24 hours", "undecided", ""),
         (DOSE, "...", "NOT_ATTEMPTED", "abstained"),
         (DOSE, "Five milligrams, taken each morning.", "undecided", ""),
         (DOSE, "Avoid 5 mg once daily.", "undecided", ""),
@@ -153,12 +156,12 @@ def test_the_baseline_grades_equal_wording_and_leaves_the_rest_undecided(
 
 def test_the_baseline_answers_through_an_endpoint(tmp_path: Path) -> None:
     endpoint = Baseline({"grade_answer": GRADE_ANSWER}, "1")
-    said = [prediction("answered", text) for text in ("5 mg every 24 hours", "10 mg once daily", "Half a tablet.")]
+    said = [prediction("answered", text) for text in ("5 mg once daily", "10 mg once daily", "Half a tablet.")]
     requests = [GRADE_ANSWER.request(grading_slots(FACT, one), endpoint=endpoint.name) for one in said]
     responses = ask(requests, endpoint, ResponseStore(Location(str(tmp_path))))
     grades = [read_grade(FACT, one, reply) for one, reply in zip(said, responses, strict=True)]
     assert [grade.outcome for grade in grades] == ["correct", "incorrect", "unscored"]
-    assert [grade.reason for grade in grades] == ["", "number_contradicted", "undecided"]
+    assert [grade.reason for grade in grades] == ["", "key_content_missing", "undecided"]
     assert {grade.judge for grade in grades} == {endpoint.name}
 
 
@@ -172,6 +175,7 @@ def test_real_answers_are_correct_and_no_longer_with_another_number() -> None:
         assert GRADE_ANSWER.baseline({**slots, "predicted": row["answer"]}).grade == "CORRECT"
         if figure := re.search(r"(?<![\w.,-])\d+(?= ?(?:mg|hours|%|days))", row["answer"]):
             other = f"{row['answer'][: figure.start()]}{int(figure[0]) + 7}{row['answer'][figure.end() :]}"
-            kept += GRADE_ANSWER.baseline({**slots, "predicted": other}).grade == "CORRECT"
+            with suppress(Undecided):
+                kept += GRADE_ANSWER.baseline({**slots, "predicted": other}).grade == "CORRECT"
             changed += 1
     assert changed >= 5 and kept == 0

@@ -78,10 +78,10 @@ def test_the_command_scores_an_engine_and_keeps_the_figures(tmp_path: Path, caps
     assert "exact on marked pairs" in printed.out and "marked (3)" in printed.out
     kept = json.loads(out.read_text())
     values = {one["metric"]: one["value"] for one in kept["figures"]}
-    assert kept["engine"] == "exact" and values["decided"] == pytest.approx(2 / 3)
+    assert kept["engine"] == "exact" and values["decided"] == pytest.approx(1 / 3)
     assert values["precision_decided"] == 1.0
     note = measured_note("exact", read_engine_scores(Location(str(out))))
-    assert "marked (3 pairs) macro-F1" in note and "precision of the decided 1.00, share decided 0.67" in note
+    assert "marked (3 pairs) macro-F1" in note and "precision of the decided 1.00, share decided 0.33" in note
 
 
 def test_only_the_engine_of_the_release_has_known_scores() -> None:

@@ -32,7 +32,8 @@ def respond(body: Mapping[str, Any]) -> str:
         return json.dumps({"claims": [{"quote": found[1], "claim": found[1]}]})
     shown = len(re.findall("<passage number=", prompt))
     said = [
-        {"passage": n, "reason": "made", "verdict": "supported" if n == 1 else "neutral"} for n in range(1, shown + 1)
+        {"passage": n, "reason": "made", "verdict": "supported" if n == 1 else "unsupported"}
+        for n in range(1, shown + 1)
     ]
     return json.dumps({"verdicts": said})
 
@@ -61,10 +62,10 @@ def test_what_evidence_says_is_told(by_rules: tuple[Path, str]) -> None:
     found = scores(out)
     dose, _, teratogenic, *_ = QUESTIONS
     assert (found["careful", dose].supported, found["careful", dose].contradicted) == (1, 0)
-    assert (found["careless", dose].supported, found["careless", dose].contradicted) == (0, 1)
-    assert (found["careless", teratogenic].contradicted, found["careless", teratogenic].undecided_claims) == (1, 1)
+    assert (found["careless", dose].supported, found["careless", dose].undecided_claims) == (0, 1)
+    assert (found["careless", teratogenic].contradicted, found["careless", teratogenic].undecided_claims) == (0, 2)
     assert found["careless", QUESTIONS[4]].outcome == "refused" and found["careless", QUESTIONS[4]].fas is None
-    assert (found["careful", dose].completeness, found["careless", dose].completeness) == (1, 0)
+    assert (found["careful", dose].completeness, found["careless", dose].completeness) == (1, None)
     assert all(
         row.rouge_l == 1 and row.fas and row.fas > 0.9 for (model, _), row in found.items() if model == "careful"
     )
@@ -89,13 +90,13 @@ def test_a_run_holds_all_that_was_found(by_rules: tuple[Path, str]) -> None:
         "spearman",
         "figures",
     } <= metrics.keys()
-    assert metrics["spearman"]["fas[token_f1]"] > 0
+    assert metrics["spearman"]["fas[token_f1]"] is None  # quotation decides on too few answers
     related = list(read_records(Location(out) / "correlations.parquet", Figure))
     assert {"full", "single", "no_retrieval"} <= {one.keys["configuration"] for one in related}
     info = json.loads((out / "run.json").read_text())
     assert info["method"]["similarity"] == "token_f1" and info["method"]["threshold"] == 0.7
     assert (out / "report.html").read_text().startswith("<!doctype html>")
-    for number in (1, 2, 4, 5):
+    for number in (1, 2):
         assert f"Table {number}." in printed
 
 
@@ -135,10 +136,10 @@ def test_a_model_on_a_server(tmp_path: Path, options: list[object], server: Loop
     assert "extract_claims" in planned.stdout and "judge_claim" in planned.stdout
     done = score(out, *options, *named)
     assert done.returncode == 0, done.stderr
-    # the model supports every claim, but one with another number than its passage is contradicted
+    # the model supports every claim, but one with another number than its passage is undecided
     answered = [row for row in scores(out).values() if row.outcome == "answered"]
-    assert {row.support for row in answered} == {0, 1}
-    assert all(row.contradicted == row.claims for row in answered if row.support == 0)
+    assert {row.support for row in answered} == {None, 1}
+    assert all(row.undecided_claims == row.claims for row in answered if row.support is None)
     assert {row.engine for row in rows_of(out, "pairs", PairVerdict)} == {"m", "exact"}
     related = list(read_records(Location(out) / "correlations.parquet", Figure))
     assert "exact" in {one.keys["configuration"] for one in related}

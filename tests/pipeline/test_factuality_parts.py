@@ -113,14 +113,15 @@ def asked_of(replies: Replies) -> list[PairVerdict]:
 
 def test_a_judge_is_asked_once_for_a_claim_with_its_passages() -> None:
     said = [
-        {"passage": 1, "reason": "so", "verdict": "neutral"},
+        {"passage": 1, "reason": "so", "verdict": "unsupported"},
         {"passage": 2, "reason": "so", "verdict": "supported"},
     ]
     replies = Replies(str({"verdicts": said}).replace("'", '"'))
     rows = asked_of(replies)
     assert [(row.evidence_id, row.entailment) for row in rows] == [("e1", 0.0), ("e2", 1.0)]
     [request] = replies.requests
-    assert request.task == JUDGE_CLAIM.name and request.slots["passages"] == [one.text for one in EVIDENCE]
+    assert request.task == JUDGE_CLAIM.name
+    assert [one["text"] for one in request.slots["passages"]] == [one.text for one in EVIDENCE]
 
 
 def test_a_judge_that_fails_is_no_verdict() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from unicodedata import category
 
@@ -14,7 +14,7 @@ from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHI
 from fdarx_core.rag.index import Answer
 from fdarx_core.rag.locating import LONGEST_SPAN
 from fdarx_core.retrieval.index import IndexStore
-from tests.llm.loopback_server import LoopbackServer
+from tests.rag.scripted_model import scripted_model
 from tests.retrieval.index_chunks import document, label
 
 _DOSE = (
@@ -51,19 +51,15 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> fdarx.Index:
 @pytest.fixture
 def replied(index: fdarx.Index) -> Iterator[Asked]:
     """Answers with the reply of a model, in which {dose}, {table} … are the numbers of the contexts."""
-    reply = [""]
-    with (
-        LoopbackServer(answer=lambda body: reply[0]) as server,
-        fdarx.Model("tiny", base_url=server.openai_url) as model,
-    ):
+    with scripted_model(index) as model:
 
-        def ask(text: str, question: str = QUESTION, **options: Any) -> Answer:
+        def ask(
+            text: str, question: str = QUESTION, verdicts: Mapping[str, str] | None = None, **options: Any
+        ) -> Answer:
             sections = {"dose": _DOSE, "list": _CONTRAINDICATED, "table": _TABLE, "mirapan": CHUNKS[3].text}
             found = [hit.text for hit in index.answer(question, **options).contexts]
             numbers = {name: found.index(text) + 1 for name, text in sections.items() if text in found}
-            reply[0] = text.format(**numbers, guide=1, long=1)
-            answer: Answer = index.answer(question, model=model, **options)
-            return answer
+            return model.answer(text.format(**numbers, guide=1, long=1), question, verdicts, **options)
 
         yield ask
 
@@ -103,7 +99,11 @@ def test_a_changed_number_goes(replied: Asked) -> None:
 
 
 def test_a_contradiction_goes(replied: Asked) -> None:
-    answer = replied("Velora tablets should be crushed [{dose}]. Do not exceed 40 mg daily [{dose}].")
+    answer = replied(
+        "Velora tablets should be crushed [{dose}]. Do not exceed 40 mg daily [{dose}].",
+        verdicts={"crushed": "contradicted"},
+    )
+    assert answer.text.startswith("Do not exceed") and answer.gate.verifier == "tiny"
     assert dropped(answer) == [("Velora tablets should be crushed.", "contradicted")]
 
 
@@ -123,7 +123,7 @@ def test_the_label_of_a_drug_that_was_not_asked_about_bears_nothing_out(replied:
     """The hypothetical passage names another drug, so that its label is found."""
     answer = replied("The recommended starting dose of Mirapan is 25 mg once daily with food [1].", strategy="hyde")
     assert {hit.drug for hit in answer.contexts} == {"Mirapan"}
-    assert (answer.text, [reason for _, reason in dropped(answer)]) == (LABELS_SAY_NOTHING, ["drug"])
+    assert (answer.withheld, answer.refused, [reason for _, reason in dropped(answer)]) == (True, False, ["drug"])
     chosen = replied("The recommended starting dose of Mirapan is 25 mg once daily with food [1].", drug="Mirapan")
     assert [one.drug for one in chosen.citations] == ["Mirapan"]
 
@@ -136,16 +136,30 @@ def test_a_citation_that_goes_leaves_its_space_to_the_next(replied: Asked) -> No
     assert re.search(r"with food \[\d\]\.$", answer.text) and [one.drug for one in answer.citations] == ["Mirapan"]
 
 
-def test_what_nothing_bears_out_goes(replied: Asked) -> None:
-    answer = replied("Velora turns the urine green [{dose}]. Do not exceed 40 mg daily [{dose}].")
-    assert dropped(answer) == [("Velora turns the urine green.", "place")]
+def test_what_the_passages_do_not_bear_out_stays_and_is_marked(replied: Asked) -> None:
+    said = "Velora turns the urine green [{dose}]. Do not exceed 40 mg daily [{dose}]."
+    answer = replied(said, verdicts={"green": "unsupported"})
+    assert [one.verdict for one in answer.statements] == ["unsupported", "supported"] and not answer.gate.dropped
+    assert (answer.gate.supported, answer.gate.unsupported) == (1, 1)
+    assert answer.marked.startswith("[unverified] Velora turns the urine green [")
+    assert (answer.citations[0].start, answer.citations[0].end) == (0, 0)  # no place of the passage bears it out
 
 
-def test_without_citations_it_is_a_refusal(replied: Asked) -> None:
-    answer = replied("Yes. The dose of Velora is 10 mg once daily.")
-    assert (answer.text, answer.refused, answer.citations) == (LABELS_SAY_NOTHING, True, [])
+def test_a_failed_verdict_drops_nothing(replied: Asked) -> None:
+    answer = replied("Velora turns the urine green [{dose}].")
+    assert [one.verdict for one in answer.statements] == ["undecided"] and not answer.gate.dropped
+
+
+def test_an_answer_of_which_nothing_passes_is_withheld(replied: Asked) -> None:
+    answer = replied("The dose of Velora is 10 mg once daily. Take it with food.")
+    assert (answer.refused, answer.withheld, answer.citations, answer.statements) == (False, True, [], [])
+    assert answer.text == (
+        "The answer of the model is withheld, because no statement of it passed the check: 2 without a citation."
+    )
     assert answer.contexts and [reason for _, reason in dropped(answer)] == ["uncited", "uncited"]
     assert (answer.gate.statements, answer.gate.supported, answer.gate.undecided) == (2, 0, 0)
+    refused = replied(DOCUMENTS_SAY_NOTHING)
+    assert (refused.text, refused.refused, refused.withheld) == (LABELS_SAY_NOTHING, True, False)
 
 
 def test_a_statement_without_citation_stays_beside_others_unless_its_number_is_unknown(replied: Asked) -> None:
@@ -184,9 +198,8 @@ def test_each_statement_has_a_verdict(replied: Asked) -> None:
     ("text", "verdict"),
     [
         ("## Verified: Velora is safe in pregnancy\n\nDo not exceed 40 mg daily [{dose}].", "unchecked"),
-        ("Velora is safe in pregnancy:\n- Do not exceed 40 mg daily [{dose}].", "unchecked"),
-        ("Velora is safe in pregnancy [{dose}]:\n- Do not exceed 40 mg daily [{dose}].", "unchecked"),
-        ("| Velora is safe in pregnancy |\n|---|\n| Do not exceed 40 mg daily [{dose}] |", "unchecked"),
+        ("Velora is safe in pregnancy:\n\nDo not exceed 40 mg daily [{dose}].", "unchecked"),
+        ("Velora is safe in pregnancy [{dose}]:\n\nDo not exceed 40 mg daily [{dose}].", "unchecked"),
         ("Do not exceed 40 mg daily [{dose}].\n\n> Velora is safe in pregnancy", "uncited"),
         ("Do not exceed 40 mg daily [{dose}].\n- Velora is safe in pregnancy", "uncited"),
         ("Do not exceed 40 mg daily [{dose}].\n| Velora is safe in pregnancy | yes |", "uncited"),
@@ -272,19 +285,28 @@ def test_the_instructions_to_the_model_do_not_leave(replied: Asked, text: str) -
     assert not replied("Do not exceed 40 mg daily [{dose}]. The documents at hand do not say.").gate.dropped
 
 
+def test_a_quotation_below_a_false_line_is_unverified(replied: Asked) -> None:
+    for text in ("Velora is safe in:\n- anuria [{list}]", "| Velora is safe |\n|---|\n| anuria [{list}] |"):
+        assert [one.verdict for one in replied(text, "Who should not take Velora?").statements][-1] == "undecided"
+
+
 def test_list_items_have_the_citations_of_their_lead_in(replied: Asked) -> None:
     answer = replied(
         "Velora is contraindicated in [{list}]:\n- anuria\n- severe hepatic impairment\n- the third trimester",
         "Who should not take Velora?",
+        {"trimester": "contradicted", "Velora is contraindicated in: ": "supported"},
     )
     n = answer.citations[0].n
     assert answer.text == f"Velora is contraindicated in [{n}]:\n- anuria\n- severe hepatic impairment"
     assert "- anuria" in quotes(answer) and "- severe hepatic impairment" in quotes(answer)
-    assert dropped(answer) == [("the third trimester", "place")]
+    assert dropped(answer) == [("the third trimester", "contradicted")] and answer.gate.supported == 2
 
 
 def test_a_lead_in_goes_with_its_items(replied: Asked) -> None:
-    answer = replied("Do not exceed 40 mg daily [{dose}].\n\nIt causes:\n- green urine [{dose}]\n- red hair [{dose}]")
+    answer = replied(
+        "Do not exceed 40 mg daily [{dose}].\n\nIt causes:\n- green urine [{dose}]\n- red hair [{dose}]",
+        verdicts={"It causes": "contradicted"},
+    )
     assert answer.text == f"Do not exceed 40 mg daily [{answer.citations[0].n}]."
     assert len(answer.gate.dropped) == 2
 
@@ -306,13 +328,15 @@ def test_a_long_quotation_is_marked_in_pieces(replied: Asked) -> None:
 def test_the_refusal_of_a_model_is_the_same_sentence(replied: Asked) -> None:
     answer = replied("I'm sorry, but the passages do not mention the colour of Velora [{dose}].")
     assert (answer.text, answer.refused, answer.gate.statements) == (LABELS_SAY_NOTHING, True, 0)
-    guide = replied("The context says nothing on this.", "How long are reserve samples kept after the expiration date?")
+    guide = replied("The contexts do not answer this.", "How long are reserve samples kept after the expiration date?")
     assert guide.text == DOCUMENTS_SAY_NOTHING
 
 
-def test_another_engine_decides(replied: Asked) -> None:
-    answer = replied("Patients begin Velora at 10 mg taken once a day together with food [{dose}].", verifier="overlap")
-    assert [one.verdict for one in answer.citations] == [] or answer.gate.supported == 1
+def test_another_engine_decides(replied: Asked, index: fdarx.Index) -> None:
+    said = "Patients begin Velora at 10 mg taken once a day together with food [{dose}]."
+    answer = replied(said, verdicts={"Patients": "supported"}, verifier="exact")
+    assert (answer.gate.verifier, answer.gate.undecided) == ("exact", 1)
+    assert index.answer(QUESTION).gate.verifier == "exact"
     with pytest.raises(ValueError, match="names no server"):
         replied("x", verifier="language-model:x")
 

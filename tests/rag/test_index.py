@@ -99,13 +99,13 @@ def test_a_version_rests_on_the_record_of_the_label(tmp_path: Path, reply: str, 
     store.commit([store.write_segment(chunks)])
     index = fdarx.Index.open(tmp_path)
     asked = "When was the label of Velora last revised?"
-    replies = iter([reply, "The label was last revised on May 2, 2024 [1]."])
+    replies = iter([reply, "The label was last revised on May 2, 2023 [1]."])
     with (
         LoopbackServer(answer=lambda body: next(replies)) as server,
         fdarx.Model("tiny", base_url=server.openai_url) as model,
     ):
-        answer = index.answer(asked, model=model)
-        assert index.answer(f"{asked} Say when.", model=model).refused
+        answer = index.answer(asked, model=model, verifier="exact")
+        assert index.answer(f"{asked} Say when.", model=model, verifier="exact").withheld
     [citation] = answer.citations
     assert (answer.text, citation.quote, citation.effective_date) == (reply, "", "2024-05-01")
     assert citation.verdict == verdict

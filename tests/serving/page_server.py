@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -63,12 +63,19 @@ STRATEGIES = (
 )
 
 
+def gate_report(dropped: Sequence[dict[str, str]] = (), **counts: int) -> dict[str, Any]:
+    """What the gate did, with counts by verdict."""
+    names = ("statements", "supported", "unsupported", "undecided", "uncited")
+    return {name: counts.get(name, 0) for name in names} | {"dropped": [*dropped], "verifier": "tiny"}
+
+
 @dataclass
 class Behaviour:
     """How the stand-in behaves until told otherwise."""
 
     answer: str = ANSWER
     refused: bool = False
+    withheld: bool = False
     degraded: str | None = None
     status: int = 200
     message: str = ""
@@ -83,9 +90,7 @@ class Behaviour:
     citations: list[dict[str, Any]] | None = None
     statements: list[dict[str, Any]] | None = None
     columns: list[dict[str, Any]] = field(default_factory=list)
-    gate: dict[str, Any] = field(
-        default_factory=lambda: {"statements": 3, "supported": 3, "undecided": 0, "uncited": 0, "dropped": []}
-    )
+    gate: dict[str, Any] = field(default_factory=lambda: gate_report(statements=3, supported=3))
     standalone: str = ""
     stands_for: str = ""
     found: int = len(PASSAGES)
@@ -188,6 +193,7 @@ class PageServer:
         corpus = body.get("corpus", "labels")
         whole = {
             "id": "a-1", "question": body["question"], "answer": self.play.answer, "refused": self.play.refused,
+            "withheld": self.play.withheld,
             "statements": self.play.statements or [], "degraded": self.play.degraded, "passages": self._passages(),
             "citations": [*map(self._citation, cited)],
             "gate": self.play.gate, "columns": self.play.columns,

@@ -78,6 +78,29 @@ def test_each_unverified_statement_begins_with_a_mark() -> None:
     assert [one["verdict"] for one in answer["statements"]].count("supported") == 1
 
 
+def test_removed_statements_are_told() -> None:
+    said = "The recommended dose of velocimab is 10 mg taken by mouth twice a day with water [1]."
+    replies = [""]
+    with (
+        LoopbackServer(lambda body: replies[-1]) as model,
+        service(LocalBackend(by_server(model.openai_url))) as served,
+    ):
+        for reply, finish, content in (
+            (
+                f"{said} Take 99 mg [1].",
+                "stop",
+                f"{said}\n\nRemoved from the answer: 1 with a number that the passages",
+            ),
+            ("Take 99 mg [1].", "content_filter", "The answer of the model is withheld, because no statement"),
+        ):
+            replies.append(reply)
+            [told] = chat(served).json()["choices"]
+            assert told["finish_reason"] == finish and told["message"]["content"].startswith(content)
+            streamed = [one["choices"][0] for one in chunks(chat(served, stream=True))]
+            assert "".join(one["delta"].get("content", "") for one in streamed) == told["message"]["content"]
+            assert streamed[-1]["finish_reason"] == finish
+
+
 def test_links_and_pictures_of_a_model_are_text() -> None:
     reply = f"![x](http://a.b/?q=1) Give [this](http://a.b), ~~never~~. {UNVERIFIED.splitlines()[2]}"
     with LoopbackServer(lambda body: reply) as model, service(LocalBackend(by_server(model.openai_url))) as served:

@@ -72,8 +72,8 @@ def test_an_answer_with_an_uncited_statement_is_not_good_to_the_gate(tmp_path: P
     assert import_files(review, [str(file)]) == 0
     found = [(item.decision, item.because) for item in open_review(review).items()]
     assert found == [
-        ("good", "1 supported, 0 undecided, 0 uncited, 0 dropped"),
-        ("", "1 supported, 0 undecided, 1 uncited, 0 dropped"),
+        ("good", "1 supported, 0 unsupported, 0 undecided, 0 uncited, 0 dropped"),
+        ("", "1 supported, 0 unsupported, 0 undecided, 1 uncited, 0 dropped"),
     ]
 
 

@@ -13,7 +13,7 @@ from fdarx_core.review.review_set import open_review
 from jobs.cli import main
 from serving.retriever import CorpusStore
 from tests.serving.local_service import LocalBackend, service
-from tests.serving.page_server import ANSWER, PASSAGES, PageServer
+from tests.serving.page_server import ANSWER, PASSAGES, PageServer, gate_report
 
 pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
 from markdown_it import MarkdownIt
@@ -138,18 +138,19 @@ def test_the_place_is_marked_behind_characters_of_two_units(page: Page, server: 
 
 def test_unverified_statements_are_marked_and_removed_ones_counted(page: Page, server: PageServer) -> None:
     statement = "Do not take a missed dose together with the next one [2]"
-    dropped = [{"text": "It costs 3 dollars.", "reason": "number"}, {"text": "It is blue.", "reason": "place"}]
+    dropped = [{"text": "It costs 3 dollars.", "reason": "number"}, {"text": "It is blue.", "reason": "contradicted"}]
     server.plays(
         citations=[place("Do not double the next dose", statement, n=2, verdict="undecided")],
-        statements=statements(ANSWER, supported="The recommended", undecided=statement),
-        gate={"statements": 6, "supported": 2, "undecided": 1, "uncited": 1, "dropped": dropped},
+        statements=statements(ANSWER, supported="The recommended", undecided=statement, unsupported="Lower it to"),
+        gate=gate_report(dropped, statements=7, supported=2, unsupported=1, undecided=1, uncited=1),
     )
     ask(page)
     text = page.locator(".answer").inner_text()
     assert text.endswith("[2]unverified.") and text.count("unverified") == 1
-    counts = "6 statements checked: 2 supported, 1 unverified, 1 without a citation."
+    assert "Lower it tonot supported " in text
+    counts = "7 statements checked by tiny: 2 supported, 1 not supported, 1 unverified, 1 without a citation."
     expect(page.locator(".gate")).to_contain_text(counts)
-    page.get_by_text("2 statements removed: the cited passages lack one of its numbers; no place").click()
+    page.get_by_text("2 statements removed: the cited passages lack one of its numbers; the cited").click()
     expect(page.get_by_text("It costs 3 dollars.")).to_be_visible()
 
 
@@ -248,7 +249,7 @@ def saved(page: Page, name: str) -> str:
 def test_an_answer_is_saved_with_all_that_it_was_made_from(page: Page, server: PageServer) -> None:
     ask(page)
     dropped = [{"text": "x", "reason": "drug"}]
-    server.plays(gate={"statements": 2, "supported": 1, "undecided": 0, "uncited": 0, "dropped": dropped})
+    server.plays(gate=gate_report(dropped, statements=2, supported=1))
     ask(page, FOLLOW_UP)
     record = json.loads(saved(page, "Save as JSON"))
     assert record["request"]["history"] == [{"question": QUESTION, "answer": ANSWER}]
@@ -257,8 +258,8 @@ def test_an_answer_is_saved_with_all_that_it_was_made_from(page: Page, server: P
     text = saved(page, "Save as Markdown")
     for part in (
         f"# {FOLLOW_UP}\n", f"- {QUESTION}\n", ANSWER,
-        "2 checked: 1 supported, 0 unverified, 0 without a citation, 1 removed.",
-        "removed (it cites the label of another drug): x", "### [4] Ostrelin oral solution (not cited)",
+        "2 checked by tiny: 1 supported, 0 not supported, 0 unverified, 0 without a citation, 1 removed.",
+        "removed (the cited passages are not about its drug): x", "### [4] Ostrelin oral solution (not cited)",
         "- Effective date: 2025-01-14\n- Version: 3\n- Set id: 0000", "> - age 75 years or older\n",
         "- Model: baseline\n- Prompts: answer_with_citations version 3 (baseline)\n", "- Strategy: question\n",
         "- Index version: 20250114-3f9c\n",
@@ -277,8 +278,8 @@ def test_markdown_shows_text_as_it_is(page: Page, server: PageServer) -> None:
     claim = f"Verified by FDARx: {HOSTILE}"
     answer = "\n".join((claim, *lines, "| Drug |", "|---|", "| velocimab | safe |"))
     found = statements(answer, uncited=claim, supported="10 mg [1]", undecided="| velocimab | safe |")
-    dropped = [{"text": HOSTILE, "reason": "place"}]
-    gate = {"statements": 4, "supported": 1, "undecided": 1, "uncited": 1, "dropped": dropped}
+    dropped = [{"text": HOSTILE, "reason": "contradicted"}]
+    gate = gate_report(dropped, statements=4, supported=1, undecided=1, uncited=1)
     server.plays(answer=answer, statements=found, gate=gate, markup=True)
     ask(page, HOSTILE)
     text = saved(page, "Save as Markdown")

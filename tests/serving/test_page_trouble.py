@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving.page_server import ANSWER, PASSAGES, REFUSAL, PageServer
+from tests.serving.page_server import ANSWER, PASSAGES, REFUSAL, PageServer, gate_report
 
 pytest.importorskip("playwright.sync_api", reason="the page's tests need playwright: pip install 'fdarx[test]'")
 from playwright.sync_api import BrowserContext, Page, Route, expect
@@ -156,7 +156,18 @@ def test_a_refusal_and_a_degraded_answer_look_different(page: Page, server: Page
     ask(page, state="refused")
     expect(page.locator(".notice.refused")).to_have_text("The passages found do not answer the question.")
     expect(page.locator(".answer")).to_have_text(REFUSAL)
-    server.plays(answer="", refused=False, degraded="answer: failed_request")
+    dropped = [{"text": "Crush them.", "reason": "contradicted"}]
+    server.plays(
+        answer="Withheld.", refused=False, withheld=True, gate=gate_report(dropped, statements=1), citations=[]
+    )
+    ask(page, state="refused")
+    expect(page.locator(".notice.refused").first).to_contain_text(
+        "The model answered, but no statement of its answer passed"
+    )
+    page.get_by_text("1 statement removed: the cited passages contradict it").click()
+    expect(page.get_by_text("Crush them.")).to_be_visible()
+
+    server.plays(answer="", refused=False, withheld=False, degraded="answer: failed_request")
     ask(page, state="degraded")
     expect(page.locator(".notice.degraded")).to_contain_text("The model gave no answer. These passages were found.")
     expect(page.locator("article").first.locator(".passages li")).to_have_count(4)

@@ -1,4 +1,4 @@
-"""The exact engine: it decides where a text has the same words in the same order, and abstains elsewhere."""
+"""The exact engine: it supports what stands in the text word for word, and abstains elsewhere."""
 
 from __future__ import annotations
 
@@ -7,96 +7,90 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.verify import TextPair, verify
-from fdarx_core.verify.exact_tokens import tokenize_sentence, uninflected
 
 TEXT = """Metformin is contraindicated in severe renal impairment. NSAIDs can cause fetal harm [see Warnings (5.1)].
-The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours. It can cause headache, nausea, or dizziness.
+The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours (2.1).
+It can cause headache, nausea, or dizziness.
 Do not use in patients with asthma, urticaria, or allergic reactions after taking aspirin.
-In patients with heart failure, the starting dose is 5 mg once daily. Lithium increases the clearance of ibuprofen.
-Doses should not exceed 3,200 mg per day. Use only if the patient is at least 12 years of age.
-Ulcers/bleeding can occur.
+In patients with heart failure, the starting dose is 5 mg once daily. Should Ibuprofen be taken with food?
+Doses should not exceed 3,200 mg per day. Stop it at a temperature of -5 °C or a loss of 0.5 kg.
 Contraindications: patients with:
-- active bleeding
-- known hypersensitivity to ibuprofen"""
+- active bleeding. It may be fatal.
+- known hypersensitivity to ibuprofen
+eGFR (mL/min) | Starting dose
+30 to 59 | 5 mg
+below 30 | 10 mg
+Bioavailability | Adults (20 yrs.) Mean: 55
+Tmax | Adults (20 yrs.) Mean: 2.3"""
 
 
-def judged(statement: str, drug: str = "ibuprofen") -> tuple[str, str]:
+def judged(statement: str) -> tuple[str, str]:
     """Return the verdict on a statement by `TEXT`, and the part of the text that decides."""
-    [found] = verify([TextPair(TEXT, statement, drug)], "exact")
+    [found] = verify([TextPair(TEXT, statement)], "exact")
     assert found.probabilities is not None and sum(found.probabilities) == pytest.approx(1)
-    assert (found.span is None) == (found.verdict == "undecided") and found.reason
+    assert found.engine == "exact" and found.reason and (found.span is None) == (found.verdict == "undecided")
     return found.verdict, TEXT[slice(*found.span)] if found.span else ""
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "Metformin is contraindicated in severe kidney impairment.",  # a synonym
-        "NSAIDs can cause fetal harm.",  # without its cross-reference
-        "The recommended dose of ibuprofen is 0.4 g every 4-6 hours",  # the same quantity, no dosage form
-        "It can cause nausea.",  # an item of a list
-        "It can cause headache or dizziness.",
-        "Contraindications: patients with active bleeding",  # an item with the line that introduces it
-        "Doses should not exceed 3200 mg a day. It can cause nausea.",  # each sentence by itself
-        "In patients with heart failure, the starting dose of ibuprofen is 5 mg once daily",  # the label leaves it out
-        "Ulcers or bleeding can occur.",  # for a slash
-    ],
-)
-def test_the_same_words_in_the_same_order_are_supported(statement: str) -> None:
-    assert judged(statement)[0] == "supported"
 
 
 @pytest.mark.parametrize(
     ("statement", "decides"),
     [
-        ("Metformin is not contraindicated in severe renal impairment.", "Metformin is contraindicated in severe"),
-        ("Use in patients with asthma, urticaria, or allergic reactions after taking aspirin.", "Do not use in"),
-        ("The recommended dose of ibuprofen is 800 mg every 4 to 6 hours.", "The recommended dose"),
-        ("The recommended dose of ibuprofen is 400 mcg every 4 to 6 hours.", "The recommended dose"),
-        ("The recommended dose of ibuprofen is 400 mg every 12 hours.", "The recommended dose"),
-        ("Lithium decreases the clearance of ibuprofen.", "Lithium increases"),
-        ("Use only if the patient is at most 12 years of age.", "Use only if"),
+        ("Metformin is contraindicated in severe renal impairment.", "Metformin is contraindicated in severe"),
+        ("**METFORMIN** is contraindicated   in severe\nrenal impairment", "Metformin is contraindicated in severe"),
+        ("NSAIDs can cause fetal harm.", "NSAIDs can cause fetal harm [see"),  # without its cross-reference
+        ("NSAIDs can cause fetal harm [see Warnings (5.1)].", "NSAIDs can cause fetal harm [see"),
+        ("The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours.", "The recommended dose"),
+        ("It can cause headache, nausea or dizziness", "It can cause headache"),
+        (
+            "The recommended dose of Ibuprofen tablets is 400 mg every 4 to 6 hours. It can cause headache, nausea, or "
+            "dizziness.",
+            "The recommended dose",
+        ),
+        ("known hypersensitivity to ibuprofen", "- known hypersensitivity"),
+        ("Contraindications: patients with: known hypersensitivity to ibuprofen", "Contraindications: patients"),
+        ("30 to 59 | 5 mg", "30 to 59"),
     ],
 )
-def test_one_quantity_unit_bound_or_polarity_that_differs_contradicts(statement: str, decides: str) -> None:
-    verdict, sentence = judged(statement)
-    assert verdict == "contradicted"
-    assert sentence.startswith(decides)
+def test_what_stands_in_the_text_is_supported(statement: str, decides: str) -> None:
+    verdict, place = judged(statement)
+    assert verdict == "supported" and (place.startswith(decides) or decides in place)
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "Metformin is contraindicated in renal impairment.",  # it restricts less than the text
-        "Do not use in patients with asthma.",  # "after taking aspirin" may belong to asthma
+        "Metformin is not contraindicated in severe renal impairment.",
+        "Metformin is contraindicated in renal impairment.",
+        "Use in patients with asthma, urticaria, or allergic reactions after taking aspirin.",  # a part reverses it
+        "Do not use in patients with asthma.",
+        "Do not use in patients with asthma, urticaria, or allergic reactions before taking aspirin.",
         "The starting dose is 5 mg once daily.",  # in heart failure only
-        "Use only if the patient is 12 years of age.",  # the bound is gone
-        "Ibuprofen increases the clearance of lithium.",  # roles are swapped
-        "NSAIDs are beneficial to the fetus.",
-        "NSAIDs will cause fetal harm.",  # another modality
-        "Lithium increases the clearance of ibuprofen of ibuprofen.",
-        "Ulcers of ibuprofen or bleeding can cause nausea.",
-        "The dose is 800 mg every 12 hours.",  # two differences
-        "Metformin is contraindicated in severe elephant impairment.",
-        "Store in a refrigerator.",
+        "The recommended dose of Ibuprofen tablets is 800 mg every 4 to 6 hours.",
+        "The recommended dose of Ibuprofen tablets is 400 mcg every 4 to 6 hours.",
+        "The recommended dose of Naproxen tablets is 400 mg every 4 to 6 hours.",
+        "NSAIDs can cause fetal harm [see Warnings (5.2)].",
+        "Ibuprofen should be taken with food.",
+        "Should Ibuprofen be taken with food.",  # a question is no statement
+        "Stop it at a temperature of 5 °C or a loss of 0.5 kg.",
+        "Stop it at a temperature of -5 °C or a loss of .5 kg.",
+        "Stop it at a temperature of -5 °F or a loss of 0.5 kg.",
+        "Doses should not exceed 3.200 mg per day.",
+        "30 to 59 | 10 mg",  # the value of another row
+        "Tmax | Adults (20 yrs.) Mean: 55",  # a stop within a cell
+        "Doses should not exceed 3,200 mg per day. It can cause headache, nausea, or dizziness.",  # from two places
+        "❌ It can cause headache, nausea, or dizziness.",
+        "No. Doses should not exceed 3,200 mg per day.",
         "",
+        "...",
     ],
 )
-def test_everything_else_is_undecided(statement: str) -> None:
+def test_nothing_else_is_decided(statement: str) -> None:
     assert judged(statement)[0] == "undecided"
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["The dose is ≠ 5 mg daily.", "The dose is -5 mg daily.", "❌ The dose is 5 mg daily.", "The dose is 5 mg daily?"],
-)
-def test_a_sign_that_may_turn_the_meaning_is_not_left_out(statement: str) -> None:
-    pairs = [TextPair("The dose is 5 mg daily.", one) for one in (statement, "The dose is 5 mg daily.")]
-    assert [one.verdict for one in verify(pairs)] == ["undecided", "supported"]
-
-
-def test_a_doubled_space_changes_nothing() -> None:
-    assert judged("Metformin is  not contraindicated in  severe renal impairment.")[0] == "contradicted"
+def test_a_missing_number_is_named() -> None:
+    [found] = verify([(TEXT, "Take 7 mg daily.")], "exact")
+    assert (found.verdict, found.reason) == ("undecided", "number: 7 mg is not in the text")
 
 
 WORDS = st.sampled_from(["dose", "renal", "impairment", "severe", "may", "should", "not", "use", "of", "in", "5", "mg"])
@@ -116,17 +110,3 @@ def test_a_word_that_the_text_lacks_is_never_supported(sentence: str, place: int
     words[place % len(words)] = "hippopotamus"
     [found] = verify([(sentence, " ".join(words))], "exact")
     assert found.verdict == "undecided"
-
-
-def test_inflection_is_no_difference() -> None:
-    for one, other in (("doses", "dosed"), ("stopped", "stopping"), ("studies", "study"), ("use", "using")):
-        assert uninflected(one) == uninflected(other)
-    for one, other in (("inhibitor", "inhibited"), ("renal", "adrenal"), ("mass", "mas"), ("us", "use5")):
-        assert uninflected(one) != uninflected(other)
-
-
-def test_names_of_a_drug_bounds_and_quantities_are_single_tokens() -> None:
-    tokens = tokenize_sentence("BRAND XR tablets: no more than 1,200 mg twice daily; CrCl <30 mL/min", "Brand XR")
-    assert [one.kind for one in tokens if one.kind != "mark"] == [
-        "drug", "bound", "quantity", "interval", "word", "bound", "quantity",
-    ]  # fmt: skip

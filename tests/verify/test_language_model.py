@@ -34,32 +34,43 @@ def verdicts(*said: str, numbers: list[int] | None = None) -> Response:
 
 
 def test_one_request_shows_the_claim_and_its_passages_in_order() -> None:
-    request = JUDGE_CLAIM.request(judge_asked(CLAIM, PASSAGES, "Zalvo"), endpoint="judge")
-    shown = request.messages[-1]["content"]
-    places = [shown.index(text) for text in ('<passage number="1">', *PASSAGES, "<drug>\nZalvo", CLAIM)]
+    pairs = [TextPair(text, CLAIM, "Zalvo", "How much?", "Zalvo > 2 DOSE") for text in PASSAGES]
+    shown = JUDGE_CLAIM.request(judge_asked(pairs), endpoint="judge").messages[-1]["content"]
+    parts = ('<passage number="1" titles="Zalvo > 2 DOSE">', *PASSAGES, "<drug>\nZalvo", "<question>\nHow much?", CLAIM)
+    places = [shown.index(text) for text in parts]
     assert places == sorted(places)
-    assert "<drug>" not in JUDGE_CLAIM.request(judge_asked(CLAIM, PASSAGES), endpoint="judge").messages[-1]["content"]
+    bare = JUDGE_CLAIM.request(judge_asked(PAIRS), endpoint="judge").messages[-1]["content"]
+    assert not any(tag in bare for tag in ("<drug>", "<question>", "titles="))
 
 
-def test_a_verdict_is_certain_and_rests_on_the_whole_passage() -> None:
-    found = read_judged(verdicts("supported", "contradicted", "neutral"), PAIRS)
+def test_a_verdict_is_certain() -> None:
+    found = read_judged(verdicts("supported", "contradicted", "unsupported"), PAIRS)
     assert found == [
         Inference(1.0, 0.0, 0.0, 0, len(PASSAGES[0]), "r"),
         Inference(0.0, 0.0, 1.0, 0, len(PASSAGES[1]), "r"),
         Inference(0.0, 1.0, 0.0, 0, len(PASSAGES[2]), "r"),
     ]
+    [other] = read_judged(verdicts("other_drug"), PAIRS[2:])
+    assert other == Inference(0.0, 1.0, 0.0, 0, len(PASSAGES[2]), "r", other_drug=True)
+
+
+def test_a_verdict_rests_on_the_words_that_it_quotes() -> None:
+    rows = [{"passage": 1, "reason": "r", "quote": quote, "verdict": "supported"} for quote in ("2,550\n MG", "3 mg")]
+    places = [read_judged(reply({"verdicts": [row]}), PAIRS[:1])[0] for row in rows]
+    assert all(isinstance(one, Inference) for one in places)
+    assert [PASSAGES[0][one.start : one.end] for one in places] == ["2,550 mg", PASSAGES[0]]  # type: ignore[union-attr]
 
 
 @given(st.permutations([1, 2, 3]))
 def test_verdicts_in_any_order_go_to_their_passages(order: list[int]) -> None:
-    said = {1: "supported", 2: "contradicted", 3: "neutral"}
+    said = {1: "supported", 2: "contradicted", 3: "unsupported"}
     response = verdicts(*(said[number] for number in order), numbers=order)
     assert read_judged(response, PAIRS) == read_judged(verdicts(*said.values()), PAIRS)
 
 
 @given(st.lists(st.integers(-1, 5), max_size=5).filter(lambda numbers: sorted(numbers) != [1, 2, 3]))
 def test_every_passage_is_judged_exactly_once(numbers: list[int]) -> None:
-    rows = [{"passage": number, "reason": "r", "verdict": "neutral"} for number in numbers]
+    rows = [{"passage": number, "reason": "r", "verdict": "unsupported"} for number in numbers]
     with pytest.raises(Unparsable) as caught:
         read_judged(reply({"verdicts": rows}), PAIRS)
     assert caught.value.reason == "wrong_passages"
@@ -70,7 +81,7 @@ def test_every_passage_is_judged_exactly_once(numbers: list[int]) -> None:
     ("response", "reason"),
     [
         (reply("They agree."), "invalid_json"),
-        (verdicts("supported", "refuted", "neutral"), "wrong_shape"),
+        (verdicts("supported", "refuted", "unsupported"), "wrong_shape"),
         (reply({"verdicts": []}, finish_reason="length"), "truncated_reply"),
         (reply("", reason="http_500"), "failed_request"),
     ],
@@ -82,8 +93,6 @@ def test_what_is_no_reply_says_why(response: Response, reason: str) -> None:
 
 
 def test_a_number_that_the_text_lacks_is_not_supported() -> None:
-    """The second text says another amount in the same words; the third has no amount at all."""
-    _, other, none = read_judged(verdicts("supported", "supported", "supported"), PAIRS)
-    assert isinstance(other, Inference) and isinstance(none, Inference)
-    assert other.contradiction == 1 and other.reason == "number: 2550 mg instead of 2000 mg"
-    assert none.entailment < THRESHOLD and none.reason == "number: 2550 mg is not in the text"
+    for one in read_judged(verdicts("supported", "supported", "supported"), PAIRS)[1:]:
+        assert isinstance(one, Inference) and one.entailment < THRESHOLD
+        assert one.reason == "number: 2550 mg is not in the text"

@@ -40,6 +40,7 @@ def test_equal_amounts_are_in_the_text(text: str, statement: str) -> None:
         ("Use it at or above at least 30 mL/min.", "Avoid use in less than 30 mL/min.", "30 ml/min"),
         ("Patients took 5 mg.", "The dose is 5 mg, twice daily.", "every 12 hours"),
         ("Start with 10 % of it.", "Start with 20 % of it.", "20 %"),
+        ("Most of 120 patients had it.", "Most of 1,200 patients had it.", "1200"),
     ],
 )
 def test_a_missing_amount_leaves_a_pair_undecided(text: str, statement: str, missing: str) -> None:
@@ -47,12 +48,7 @@ def test_a_missing_amount_leaves_a_pair_undecided(text: str, statement: str, mis
     assert missing_number(pair) == missing
     found = check_numbers(pair, SUPPORTED)
     assert isinstance(found, Inference) and found.reason
-    assert found.entailment == found.contradiction or found.contradiction == 1
-
-
-def test_where_only_the_number_differs_the_text_contradicts() -> None:
-    found = check_numbers(TextPair("The dose is 10 mg daily.", "The dose is 20 mg daily."), SUPPORTED)
-    assert isinstance(found, Inference) and found.contradiction == 1 and found.reason.startswith("number: ")
+    assert found.entailment == found.contradiction and found.reason == f"number: {missing} is not in the text"
 
 
 def test_other_judgements_stay() -> None:
@@ -64,4 +60,10 @@ def test_other_judgements_stay() -> None:
 def test_amounts_beside_the_text_count() -> None:
     assert missing_number(TextPair("Take it.", "Take 5 mg.", beside="The tablets hold 5 mg.")) == ""
     assert missing_number(TextPair("Take it.", "Take 5 mg.", heading="Zalvo 5 mg")) == ""
-    assert missing_number(TextPair("Take it.", "Take 5 mg.", question="Why 5 mg?")) == "5 mg"
+    assert missing_number(TextPair("Take it.", "Take 5 mg.", question="Why 5 mg?")) == ""
+
+
+def test_numbers_without_a_unit_count_from_ten() -> None:
+    text = TextPair("It was seen in 24 patients.", "It was seen in 36 of 3 patients.")
+    assert missing_number(text) == "36" and missing_number(text, [36.0]) == ""
+    assert missing_number(TextPair("Take it.", "Take 36 mg."), [36.0]) == "36 mg"

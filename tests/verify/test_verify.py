@@ -18,7 +18,7 @@ from tests.llm.loopback_server import LoopbackServer, text_of
 TEXT = "Warfarin is contraindicated in pregnancy. The maximum dose is 10 mg once daily."
 
 
-def test_the_default_supports_contradicts_and_says_where() -> None:
+def test_the_default_supports_quotations_and_says_where() -> None:
     same, other, absent = verify(
         [
             (TEXT, "The maximum dose is 10 mg once daily."),
@@ -27,19 +27,12 @@ def test_the_default_supports_contradicts_and_says_where() -> None:
         ]
     )
     assert same.verdict == "supported" and same.span and TEXT[slice(*same.span)] in TEXT
-    assert other.verdict == "contradicted" and other.reason
+    assert other.verdict == "undecided" and other.reason == "number: 20 mg is not in the text"
     assert absent.verdict == "undecided" and absent.span is None
     for one in (same, other, absent):
         assert one.probabilities and sum(one.probabilities) == pytest.approx(1)
         assert one.engine == "exact"
     assert verify([]) == []
-
-
-def test_word_overlap_supports_from_its_share_and_contradicts_nothing() -> None:
-    statements = ["The maximum dose is 20 mg once daily.", "The maximum dose is refrigerated in bottles."]
-    found = verify([(TEXT, one) for one in statements], "overlap")
-    assert [one.verdict for one in found] == ["supported", "unsupported"]
-    assert found[0].reason == "token recall 0.75"
 
 
 class _Engine:
@@ -80,13 +73,13 @@ def _judge(body: Mapping[str, Any]) -> str:
     shown = text_of(body["messages"][-1])
     if "It is free." in shown:
         return '{"verdicts": []}'
-    first = {"passage": 1, "reason": "r", "verdict": "contradicted"}
+    first = {"passage": 1, "reason": "r", "quote": "", "verdict": "contradicted"}
     return json.dumps({"verdicts": [first, {"passage": 2, "reason": "r", "verdict": "supported"}]})
 
 
 def test_the_built_in_rules_answer_as_a_model_too() -> None:
     pairs = [(TEXT, "The maximum dose is 10 mg once daily."), (TEXT, "The maximum dose is 20 mg once daily.")]
-    assert [one.verdict for one in verify(pairs, Model("baseline"))] == ["supported", "contradicted"]
+    assert [one.verdict for one in verify(pairs, Model("baseline"))] == ["supported", "undecided"]
 
 
 @pytest.mark.parametrize(
