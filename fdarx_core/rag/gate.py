@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
-from fdarx_core.baseline.label_answering import version_sentence
+from fdarx_core.baseline.label_statements import version_sentence
 from fdarx_core.baseline.numbers import number_strings
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
 from fdarx_core.baseline.stems import terms

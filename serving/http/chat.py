@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.answers import AnswerPiece
 from fdarx_core.rag.conversation import Turn
 from fdarx_core.rag.marks import marked_text
@@ -35,7 +36,6 @@ _DETAILS = (
     "gate",
     "columns",
     "groups",
-    "matching_drugs",
     "searches",
     "timings_ms",
     "index",
@@ -199,6 +199,8 @@ async def _chunks(
             continue
         if not has_text:
             yield _chunk(head, {"content": _content(piece)})
+        elif sources := _sources(piece):
+            yield _chunk(head, {"content": sources})
         yield _chunk(head | {"fdarx": _details(piece)}, {}, "stop")
         if usage:
             yield sse_data(head | {"choices": [], "usage": _usage(piece)})
@@ -252,11 +254,18 @@ def _content(reply: dict[str, Any]) -> str:
     """Return the answer with marks, or a list of the passages found where the model could not be asked."""
     if reply["answer"] or not reply["degraded"]:
         statements = (AnswerStatement(**one) for one in reply["statements"])
-        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements)))
+        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements))) + _sources(reply)
+    return f"The model could not be asked, so there is no answer. These passages were found:\n{_listed(reply)}"
+
+
+def _sources(reply: dict[str, Any]) -> str:
+    """Return the list of the passages found that follows their quotations where there is no model."""
+    return f"\n\nPassages:\n{_listed(reply)}" if reply["model"] == BASELINE and reply["passages"] else ""
+
+
+def _listed(reply: dict[str, Any]) -> str:
     lines = [f"[{one['n']}] {' — '.join(filter(None, _heading(one)))}" for one in reply["passages"]]
-    return _plain(
-        "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
-    )
+    return _plain("\n".join(lines))
 
 
 def _marked(piece: AnswerPiece) -> str:

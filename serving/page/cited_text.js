@@ -170,3 +170,16 @@ export function moietiesOf(drug, moieties) {
   const others = moieties.filter((one) => one.toLowerCase() !== drug.toLowerCase());
   return others.length ? element("span", "soft moieties", ` (${others.join(", ")})`) : null;
 }
+
+/** Returns the text of a passage with the cited places marked. @param {string} text @param {Citation[]} places @returns {(Node | string)[]} */
+export function marked(text, places) {
+  const ranges = places.map(({ start, end }) => unitsOf(text, start, end)).sort((a, b) => a[0] - b[0]);
+  const nodes = [];
+  let at = 0;
+  for (const [start, end] of ranges) {
+    if (end <= at) continue;
+    nodes.push(text.slice(at, Math.max(at, start)), element("mark", "", text.slice(Math.max(at, start), end)));
+    at = end;
+  }
+  return [...nodes, text.slice(at)];
+}

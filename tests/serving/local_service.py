@@ -22,10 +22,9 @@ from fdarx_core.documents.isolated import DEFAULT_LIMITS, ParsingLimits
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
 from fdarx_core.pipeline.uploading import UploadedDocuments, UploadIndexer
-from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, LabelVersion, Request, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, LabelVersion, Request, Response, SearchHit
 from fdarx_core.retrieval.index import (
     ChunkFilter,
     FilterValue,
@@ -221,18 +220,8 @@ class LocalBackend:
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self.opened(corpus), text)
 
-    async def label_groups(
-        self, corpus: str, question: str, filter: ChunkFilter, most: int
-    ) -> tuple[str, LabelGroups | None]:
-        if self.search_fault:
-            raise self.search_fault
-        return self.opened(corpus).version, find_label_groups(self.opened(corpus), question, filter, most)
-
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         return [self.opened(corpus).label_drugs.names.find(text) for text in texts]
-
-    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
-        return None
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")
