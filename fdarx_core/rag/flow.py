@@ -109,12 +109,15 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     """
     times = [time.monotonic()]
     mentions, absent = await _names_in(question, config.filter, backend)
-    asks_for_labels, (rewritten, replies, missing) = await asyncio.gather(
-        _asks_for_labels(question, mentions, absent, backend), _write_queries(question, config.strategy, backend)
+    scopes, (rewritten, replies, missing) = await asyncio.gather(
+        _ask_scope(question, mentions, absent, backend), _write_queries(question, config.strategy, backend)
     )
+    rewritten = [*scopes, *rewritten]
     drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
-    if asks_for_labels:
-        return await _of_each_drug(question, drugs, absent, config, backend, times)
+    if any(_asks_for_labels(response) for response in scopes):
+        result = await _of_each_drug(question, drugs, absent, config, backend, times)
+        result.rewritten = rewritten
+        return result
     searches = config.strategy.searches(question, replies, config.candidates)
     times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
@@ -138,17 +141,24 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     )
 
 
-async def _asks_for_labels(
+async def _ask_scope(
     question: str, mentions: Sequence[Mention] | None, absent: Sequence[AbsentDrug], backend: RagBackend
-) -> bool:
-    """Return whether the answering model says that a question asks which labels say something.
+) -> list[Response]:
+    """Ask the answering model whether a question asks which labels say something.
 
-    Without a model, without labels, and where the filter chooses labels, it does not.
+    Nothing is asked without a model, without labels, where the filter chooses labels, and of a question that names
+    several drugs.
     """
-    if mentions is None or backend.answerer == BASELINE or not await backend.has_labels():
-        return False
+    if mentions is None or len({one.drugs for one in mentions}) > 1 or backend.answerer == BASELINE:
+        return []
+    if not await backend.has_labels():
+        return []
     names = [*(one.text for one in mentions), *(one.name for one in absent)]
-    [response] = await backend.ask("answerer", [(QUESTION_SCOPE, {"question": question, "names": names})])
+    return await backend.ask("answerer", [(QUESTION_SCOPE, {"question": question, "names": names})])
+
+
+def _asks_for_labels(response: Response) -> bool:
+    """Return what a response of QUESTION_SCOPE says; False for one that cannot be parsed."""
     reply = _parse(QUESTION_SCOPE, response, [])
     return reply is not None and bool(reply.scope == "several")
 

@@ -320,6 +320,7 @@ class CorporaReply(BaseModel):
     upload: list[str] = Field(
         description="The endings of files that POST /v1/documents takes with the key of this request; empty for none."
     )
+    model: str = Field(description="The model that answers; baseline stands for none.")
     defaults: dict[str, Any]
 
 

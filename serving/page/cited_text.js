@@ -74,7 +74,7 @@ export class AnswerText {
   }
 
   /** @param {Answer} answer @returns {(Node | string)[]} */
-  whole({ answer, columns }) {
+  whole({ answer, columns, groups }) {
     if (columns.length < 2) return this.nodes(0, answer.length);
     const ranges = columns.map((one) => unitsOf(answer, one.answer_start, one.answer_end));
     const drugs = columns.map(({ drug, moieties, refused }, at) => {
@@ -83,7 +83,7 @@ export class AnswerText {
       return element("section", refused ? "drug refused" : "drug", heading, element("div", "", ...this.nodes(start, end)));
     });
     const grid = element("div", "drugs", ...drugs);
-    grid.style.setProperty("--drugs", String(drugs.length));
+    grid.style.setProperty("--drugs", String(groups.length ? 1 : drugs.length));
     return [grid];
   }
 

@@ -34,7 +34,7 @@ def model() -> Iterator[LoopbackServer]:
 
 @pytest.fixture(scope="module")
 def served(model: LoopbackServer) -> Iterator[Service]:
-    with service(LocalBackend(by_server(model.openai_url), names_of_corpora=("classes", "guides"))) as running:
+    with service(LocalBackend(by_server(model.openai_url), ("classes", "guides"), asks_scope=True)) as running:
         yield running
 
 
