@@ -32,6 +32,7 @@ class StandaloneReply(Reply):
 class ScopeReply(Reply):
     """Whether a question asks about the drugs that it names, or which of all labels say something."""
 
+    reason: Note
     scope: Literal["named", "several"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fdarx_core.rag.tasks import QUESTION_SCOPE
 
-NAMED, SEVERAL = '{"scope": "named"}', '{"scope": "several"}'
+NAMED, SEVERAL = (f'{{"reason": "It does.", "scope": "{scope}"}}' for scope in ("named", "several"))
 
 
 def asks_for_scope(body: Mapping[str, Any]) -> bool:

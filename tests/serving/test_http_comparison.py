@@ -51,7 +51,9 @@ def answer_any(body: Any) -> Any:
     if drug_asked(body):
         return answer_each(body)
     return (
-        '{"questions": ["What dose?", "Which dose?", "How much?"]}' if "questions" in str(body) else "No dose is known."
+        '{"questions": ["What dose?", "Which dose?", "How much?"]}'
+        if "questions" in str(body)
+        else "Velocimab and ostrelin have a dose."
     )
 
 
