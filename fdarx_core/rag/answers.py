@@ -20,7 +20,7 @@ from fdarx_core.rag.flow import RetrievalResult, absent_text
 from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text
 from fdarx_core.rag.gated_text import GatedText
 from fdarx_core.rag.label_differences import differences_text, with_differences
-from fdarx_core.rag.quotes import NO_MODEL, quote_statements
+from fdarx_core.rag.quotes import NO_MODEL, NOTHING_FOUND, quote_statements
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
 from fdarx_core.records import AnswerStatement, Citation, Response
@@ -103,10 +103,10 @@ async def answer_question(
     A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each; so
     is one which labels say something, without the drugs whose contexts do not answer it.
     """
-    if not result.contexts:
-        return _refusal(result)
     if backend.answerer == BASELINE:
         return _quotations(question, result)
+    if not result.contexts:
+        return _refusal(result)
     start, drugs = time.monotonic(), _answered_drugs(result)
     calls = [_answer_call(question, result, drug) for drug in drugs]
     asking = asyncio.ensure_future(backend.ask("answerer", calls))
@@ -129,7 +129,7 @@ async def stream_answer(
     For a question that names several drugs the model is asked for all of them at once; the text comes drug by drug.
     """
     if not result.contexts or backend.answerer == BASELINE:
-        whole = _quotations(question, result) if result.contexts else _refusal(result)
+        whole = _quotations(question, result) if backend.answerer == BASELINE else _refusal(result)
         yield AnswerPiece(whole.text, 0, tuple(whole.statements))
         yield whole
         return
@@ -181,7 +181,9 @@ async def _stream_one(
 
 
 def _quotations(question: str, result: RetrievalResult) -> CitedAnswer:
-    """Return what stands in place of an answer without a model."""
+    """Return what stands in place of an answer without a model; it is a refusal only where nothing was found."""
+    if not result.contexts:
+        return CitedAnswer(absent_text(result.absent) or NOTHING_FOUND, refused=True)
     start = time.monotonic()
     quotes, statements, citations = quote_statements(question, result.contexts)
     at = len(NO_MODEL + PARAGRAPH)

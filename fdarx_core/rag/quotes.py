@@ -11,11 +11,13 @@ import numpy as np
 from fdarx_core.baseline.answering import ITEM
 from fdarx_core.baseline.label_statements import parse_passage, quoted
 from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.baseline.stems import is_stop_word
+from fdarx_core.baseline.stems import is_stop_word, stem
 from fdarx_core.rag.label_differences import with_differences
 from fdarx_core.records import AnswerStatement, Citation, SearchHit
 from fdarx_core.retrieval.lexical import Floats, InvertedIndex, length_penalties, saturation, tokenize
 
+NOTHING_FOUND = "No passage has a word of the question."
+"""What stands there without any passage."""
 NO_MODEL = "No model is configured: these are passages, not an answer."
 """The first line of what stands in place of an answer."""
 MOST_QUOTES = 3
@@ -41,7 +43,7 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """Return the statements of some hits that share most words with a question.
 
     Statements are ranked by BM25 among all statements of the hits, each with the titles of its section and the headings
-    above it, by the words of the question that are no stop words. Those of uploaded documents come last.
+    above it, by the stems of the words of the question that are no stop words. Those of uploaded documents come last.
 
     Returns:
         A text with one quotation a line, each followed by its citation; its statements; and its citations with their
@@ -49,7 +51,7 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """
     candidates = [one for number, hit in enumerate(hits, 1) for one in _candidates(number, hit)]
     words = [word for word in tokenize(question) if word.isdigit() or not is_stop_word(word)]
-    scores = _scores(" ".join(words), [one.searched for one in candidates])
+    scores = _scores(_stems(words), [_stems(tokenize(one.searched)) for one in candidates])
     uploaded = [bool(hits[one.number - 1].uploaded_by) for one in candidates]
     best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (uploaded[at], -scores[at]))
     text, citations, seen = "", list[Citation](), set[str]()
@@ -68,6 +70,10 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
         citations.append(Citation(one.number, hit, one.start, one.end, (start, len(text)), "supported"))
     statements = [AnswerStatement(*one.statement, "supported", [one.n]) for one in citations]
     return text, statements, with_differences(text, citations)
+
+
+def _stems(words: Sequence[str]) -> str:
+    return " ".join(stem(word, "term") for word in words)
 
 
 def _scores(query: str, texts: Sequence[str]) -> Floats:

@@ -126,6 +126,7 @@ export class Entry {
       const item = this.list.children[at];
       item.classList.toggle("cited", cited.has(one.n));
       const places = isQuoted(answer) ? citations.filter(({ n }) => n === one.n) : [];
+      /** @type {Element} */ (item.querySelector(".tag")).textContent = isQuoted(answer) ? "marked" : "cited";
       item.querySelector(".extract")?.replaceChildren(...excerpt(one.text, places));
     });
   }
@@ -201,7 +202,7 @@ export class Entry {
     const tokens = usage.prompt_tokens + usage.completion_tokens;
     const asked = prompts.map(({ name, version }) => `${name} version ${version}`).join(", ");
     const facts = [
-      model && `Model ${model}`, asked && `prompts ${asked}`, `index ${index.corpus}, version ${index.version}`, `retriever ${retriever}`,
+      model === "baseline" ? "No model" : model && `Model ${model}`, asked && `prompts ${asked}`, `index ${index.corpus}, version ${index.version}`, `retriever ${retriever}`,
       postprocess && postprocess !== "none" && `post-processing ${postprocess}`,
       `${seconds(timings_ms.total)}${times && ` (${times})`}`, tokens && `${number(tokens)} tokens`,
     ];
