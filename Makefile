@@ -112,8 +112,6 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.corpus_search
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
-	$(RUN) benchmarks.question_sections
-	$(RUN) benchmarks.follow_ups --part check
 	$(RUN) benchmarks.reranking
 	$(RUN) benchmarks.coverage
 	$(RUN) benchmarks.claims

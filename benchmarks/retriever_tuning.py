@@ -16,17 +16,20 @@ certain on the test half's questions, or where it has fallen for certain on the 
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from difflib import SequenceMatcher
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from benchmarks import run
 from benchmarks.drug_search import is_test
-from benchmarks.label_ranking import has_quote, read_evidence
 from fdarx_core.baseline.tokens import content_words, words_of
 from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.records import Difference, Passage, content_id
@@ -48,7 +51,29 @@ MEASURES = {
     "bm25": "BM25, within the label",
     "corpus": "vectors, among all labels",
 }
+EVIDENCE = Path(__file__).parent / "marked" / "label_evidence.jsonl"
+SAME_WORDS, SAME_ORDER = 0.9, 0.85
+"""Shares of a quotation's words, and of those in its order, from which a passage of another label has it as well."""
 FIELDS = RowFields(model="model", cluster="drug", question="question_id")
+
+
+def _words(text: str) -> list[str]:
+    """Return the words and numbers of a text in lower case."""
+    return re.findall(r"[a-z]+|\d+(?:\.\d+)?", text.lower())
+
+
+def has_quote(text: str, quotes: Sequence[str]) -> bool:
+    """Return whether a text has one of the quotations, or one with nearly the same words in the same order."""
+    found = _words(text)
+    for quote in map(_words, quotes):
+        if quote and f" {' '.join(quote)} " in f" {' '.join(found)} ":
+            return True
+        if len(quote) < 5 or (Counter(quote) & Counter(found)).total() < SAME_WORDS * len(quote):
+            continue
+        blocks = SequenceMatcher(None, quote, found, autojunk=False).get_matching_blocks()
+        if sum(block.size for block in blocks) >= SAME_ORDER * len(quote):
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +166,7 @@ def test_questions(labels: Iterable[LabelRows], seen: SeenTexts) -> Iterator[tup
 def written_questions(labels: Iterable[LabelRows]) -> Iterator[tuple[LabelRows, list[Asked]]]:
     """Yield the labels to which questions of `label_evidence.jsonl` were written, with these questions."""
     asked: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in read_evidence():
+    for row in filter(itemgetter("answerable"), map(orjson.loads, EVIDENCE.read_bytes().splitlines())):
         asked[row["set_id"]].append(row)
     for rows in labels:
         found = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -46,7 +47,10 @@ class ServeConfig(ServiceSettings, RolesConfig):
 
 def serve(*, config: Annotated[ServeConfig | None, Parameter(name="*")] = None) -> int:
     """Run the service until Ctrl-C or SIGTERM; returns its exit code: 0 ended, 2 wrong argument."""
-    return run_job("service", config or ServeConfig())
+    config = config or ServeConfig()
+    if config.new_key is None:  # what the service imports takes seconds
+        print("starting: importing Ray and reading the indexes", file=sys.stderr, flush=True)
+    return run_job("service", config)
 
 
 if __name__ == "__main__":

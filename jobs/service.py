@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from ipaddress import ip_address
@@ -33,6 +33,7 @@ from serving.settings import AUTO, ModelRoles, ServiceSettings
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)")
 _OBJECT_STORE = 128 * 2**20
 _READY_WITHIN_S = 120.0
+_TELL_EVERY_S = 5.0
 _NAME = "fdarx"
 _GRACE_S = 1.0
 """Seconds after the deadline after which the proxy replies in place of the service."""
@@ -127,23 +128,56 @@ def _start(service: ServiceConfig, host: str, port: int, metrics_port: int | Non
 
     from serving.qa_rag import build
 
-    start_local_ray(
-        replicas=True,
-        host=host,
-        object_store_memory=_OBJECT_STORE,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _metrics_export_port=metrics_port,
-    )
+    with _telling(lambda: "Ray"):
+        start_local_ray(
+            replicas=True,
+            host=host,
+            object_store_memory=_OBJECT_STORE,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _metrics_export_port=metrics_port,
+        )
     longest_s = max(service.http.deadline_s, service.http.upload_s if service.http.takes_uploads() else 0)
     wait_s = longest_s + _GRACE_S
     http_options = {"host": host, "port": port, "request_timeout_s": wait_s}
-    serve.start(http_options=http_options, logging_config=LoggingConfig(enable_access_log=False))
+    with _telling(lambda: "Ray Serve"):
+        serve.start(http_options=http_options, logging_config=LoggingConfig(enable_access_log=False))
     try:
-        serve.run(build(service), name=_NAME)
+        with _telling(lambda: _unready(serve.status()) or "Ray Serve"):
+            serve.run(build(service), name=_NAME)
     except RuntimeError as error:
         raise ValueError(_cause(serve.status(), error)) from error
-    _wait(f"http://{host}:{port}/readyz")
+    with _telling(lambda: "the first reply"):
+        _wait(f"http://{host}:{port}/readyz")
+
+
+@contextmanager
+def _telling(what: Callable[[], str]) -> Iterator[None]:
+    """Say on standard error what the block waits for, at once and every `_TELL_EVERY_S` seconds."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        wait = 0.0
+        while not ended.wait(wait):
+            with suppress(Exception):  # Serve may not have a status yet
+                waited = time.monotonic() - began
+                after = f", {waited:.0f} s" if wait else ""
+                print(f"waiting for {what()}{after}", file=sys.stderr, flush=True)
+            wait = _TELL_EVERY_S
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _unready(status: Any) -> str:
+    """Return the names of the deployments that are not healthy yet."""
+    deployments = (one for app in status.applications.values() for one in app.deployments.items())
+    return ", ".join(name for name, one in deployments if one.status != "HEALTHY")
 
 
 def _wait(url: str) -> None:

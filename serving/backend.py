@@ -18,7 +18,7 @@ from fdarx_core.llm import TRANSIENT, AskingStopped, HttpEndpoint, ModelConfig, 
 from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, Request, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, Request, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
 from fdarx_core.telemetry import trace_parent
 from serving.http import Overloaded, ServedCorpus, Unavailable
@@ -181,7 +181,6 @@ class RayServeBackend:
         self._matches, self._names, self._filter_values = retriever.matches, retriever.names, retriever.filter_values
         self._passage, self._section = retriever.passage, retriever.section
         self._find_drugs, self._absent_drugs = retriever.find_drugs, retriever.absent_drugs
-        self._similarities, self._label_groups = retriever.similarities, retriever.label_groups
         self._ask, self._stream = model.ask, model.options(method_name="stream", stream=True)
         self._score = None if reranker is None else reranker.score
         self._add = None if indexer is None else indexer.add
@@ -215,21 +214,10 @@ class RayServeBackend:
         found: list[AbsentDrug] = await call(self._watch, self._absent_drugs, corpus, text, part=INDEX)
         return found
 
-    async def label_groups(
-        self, corpus: str, question: str, filter: ChunkFilter, most: int
-    ) -> tuple[str, LabelGroups | None]:
-        asked = corpus, question, filter, most
-        found: tuple[str, LabelGroups | None] = await call(self._watch, self._label_groups, *asked, part=INDEX)
-        return found
-
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         if not self._has_labels(corpus):
             return [[] for _ in texts]
         found: list[list[Mention]] = await call(self._watch, self._find_drugs, corpus, texts, part=INDEX)
-        return found
-
-    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
-        found: list[float] | None = await call(self._watch, self._similarities, corpus, question, texts, part=INDEX)
         return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:

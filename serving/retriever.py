@@ -18,17 +18,15 @@ import numpy.typing as npt
 import orjson
 
 from fdarx_core.labels.drugs import Mention
-from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import (
     SearchQuery,
     available_retrievers,
     encode_queries,
-    encode_similarities,
     find_absent_drugs,
     index_encoder,
     search_index,
 )
-from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import (
     ChunkFilter,
@@ -40,7 +38,7 @@ from fdarx_core.retrieval.index import (
     find_section,
 )
 from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
-from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
 from serving.batching import DynamicBatcher
 from serving.http.backend import ServedCorpus
@@ -130,15 +128,6 @@ class CorpusStore:
         dense = [index for index in indexes if index.manifest.encoder is not None]
         return index_encoder((dense or indexes)[0], self._directories)
 
-    @cached_property
-    def sentence_encoder(self) -> SentenceEncoder | None:
-        """The embedding model that compares a question with statements; None on a machine without one."""
-        try:
-            check_installed("cosine")
-            return self._encoder
-        except ModelMissing:
-            return None
-
 
 def _current_version(place: Location) -> str:
     """Read the version from the pointer file, which is cheaper than the manifest and enough for polling."""
@@ -179,22 +168,10 @@ class RetrieverDeployment:
         """Return the medicines that a text names and that no label is of."""
         return find_absent_drugs(self._corpora[corpus].index, text)
 
-    async def label_groups(
-        self, corpus: str, question: str, filter: ChunkFilter, most: int
-    ) -> tuple[str, LabelGroups | None]:
-        """Return the version of the index, and from it the drugs that answer a question for several labels."""
-        index = self._corpora[corpus].index
-        return index.version, await asyncio.to_thread(find_label_groups, index, question, filter, most)
-
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs."""
         names = self._corpora[corpus].index.label_drugs.names
         return await asyncio.to_thread(lambda: [names.find(text) for text in texts])
-
-    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
-        """Return the cosine of the question with each text, None on a machine without an embedding model."""
-        encoder = self._corpora.sentence_encoder
-        return None if encoder is None else await asyncio.to_thread(encode_similarities, encoder, question, texts)
 
     async def corpora(self) -> list[ServedCorpus]:
         return [loaded.corpus for loaded in self._corpora.all()]

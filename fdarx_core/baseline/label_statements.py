@@ -123,3 +123,8 @@ def _bullet(line: str) -> int:
 
 def _has_words(text: str) -> bool:
     return bool(re.search(r"\w", _REFERENCE.sub("", text)))
+
+
+def version_sentence(drug: str, labeler: str, date: str, version: int) -> str:
+    """Return the sentence, without a full stop, that tells labeler, effective date and version of a label."""
+    return f"The label of {drug} by {labeler} has the effective date {date} and the version {version}"

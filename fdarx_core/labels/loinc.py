@@ -22,18 +22,11 @@ TOPICS: tuple[Topic, ...] = get_args(Topic)
 
 _ROWS = [line.split("\t") for line in files(__package__).joinpath("sections.tsv").read_text("utf-8").splitlines()[1:]]
 
-SECTION_NAMES: dict[str, str] = {code: name for code, _, name, _ in _ROWS}
+SECTION_NAMES: dict[str, str] = {code: name for code, _, name in _ROWS}
 """LOINC code → name, in the order in which a label prints its sections, old format and new together.
 
 These are the codes of human prescription labels. 42229-5 ("unclassified") and 48780-1 (the product's listing data)
 are left out: neither says what a section is about.
-"""
-
-SECTION_GROUPS: dict[str, str] = {code: group for code, _, _, group in _ROWS}
-"""LOINC code → the code of the section that has the same content in other formats of labels, or that it is a part of.
-
-Warnings and precautions of the old format are thus one group with the section that took their place, and what patients
-read is one group.
 """
 
 INDICATIONS_SECTION = "34067-9"
@@ -43,7 +36,7 @@ DOSAGE_SECTION = "34068-7"
 PATIENT_SECTIONS = frozenset(("42230-3", "42231-1", "68498-5", "59845-8", "51945-4"))
 """What patients read: package insert, medication guide, medication information, instructions for use, package label."""
 
-_TOPIC_OF: dict[str, Topic] = {code: topic for code, name, _, _ in _ROWS for topic in TOPICS if topic == name}
+_TOPIC_OF: dict[str, Topic] = {code: topic for code, name, _ in _ROWS for topic in TOPICS if topic == name}
 
 
 def topic_of(core_code: str) -> Topic | Literal[""]:

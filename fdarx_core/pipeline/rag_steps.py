@@ -24,22 +24,21 @@ from fdarx_core.rag.flow import (
     context_budget,
     retrieve_contexts,
 )
-from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
 from fdarx_core.rag.metrics import context_calls, title_rank
+from fdarx_core.rag.quotes import NO_MODEL
 from fdarx_core.rag.search import (
     Role,
     SearchQuery,
     TaskCall,
     encode_queries,
-    encode_similarities,
     find_absent_drugs,
     index_encoder,
     search_index,
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import AbsentDrug, LabelGroups, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
+from fdarx_core.records import AbsentDrug, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
@@ -231,11 +230,8 @@ class IndexSearcher:
     def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self._index, text)
 
-    def label_groups(self, question: str, only: ChunkFilter, most: int) -> LabelGroups | None:
-        return find_label_groups(self._index, question, only, most)
-
-    def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        return None if self._encoder is None else encode_similarities(self._encoder, question, texts)
+    def has_labels(self) -> bool:
+        return self._index.has_labels
 
 
 class Reranker:
@@ -292,8 +288,8 @@ class JobTools:
         found: list[AbsentDrug] = await self._context.call("index", "absent_drugs", text)
         return found
 
-    async def label_groups(self, question: str, only: ChunkFilter, most: int) -> LabelGroups | None:
-        found: LabelGroups | None = await self._context.call("index", "label_groups", question, only, most)
+    async def has_labels(self) -> bool:
+        found: bool = await self._context.call("index", "has_labels")
         return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
@@ -308,10 +304,6 @@ class JobTools:
     @property
     def answerer(self) -> str:
         return self._spec.roles["answerer"]
-
-    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        found: list[float] | None = await self._context.call("index", "similarities", question, texts)
-        return found
 
     async def _search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
         async def find(keys: list[Any]) -> list[Timed]:
@@ -343,7 +335,7 @@ def answer_row(
         candidate_titles=[one.chunk.title for one in found.candidates],
         contexts=[one.chunk.id for one in found.contexts],
         context_texts=[one.chunk.text for one in found.contexts],
-        answer=reply.text,
+        answer=reply.text.removeprefix(NO_MODEL).lstrip(),
         citations=reply.cited,
         unverified_starts=[one.start for one in unverified],
         unverified_ends=[one.end for one in unverified],

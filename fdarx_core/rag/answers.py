@@ -1,4 +1,7 @@
-"""The last step from a question to a cited answer: ask the model, and let through what passes the gate."""
+"""The last step from a question to a cited answer: ask the model, and let through what passes the gate.
+
+Without a model nothing is answered: the statements of the passages that share most words with the question are quoted.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from fdarx_core.baseline.label_answering import compared_statements, with_similarities
-from fdarx_core.llm import Unparsable, response_to
+from fdarx_core.llm import Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.cited_text import Statement, parse_cited_text, read_statements
-from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, ComparedDrug
+from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, AnswerGroup, ComparedDrug, answer_groups
 from fdarx_core.rag.flow import RetrievalResult, absent_text
 from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text, withheld_text
 from fdarx_core.rag.gated_text import GatedText
-from fdarx_core.rag.group_answers import AnswerGroup, answer_groups, group_rows, groups_text
 from fdarx_core.rag.label_differences import differences_text, with_differences
+from fdarx_core.rag.quotes import NO_MODEL, NOTHING_FOUND, quote_statements
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
 from fdarx_core.rag.verifying import medicines_in, statement_verifier
-from fdarx_core.records import AnswerStatement, Citation, LabelGroups, Response
+from fdarx_core.records import AnswerStatement, Citation, Response
 from fdarx_core.verify import VerificationEngine
 
 PieceT = TypeVar("PieceT", bound="AnswerPiece | CitedAnswer")
@@ -36,7 +38,8 @@ class CitedAnswer:
 
     Attributes:
         text: the answer, with each citation of a context as [n], and then what other labels have instead of its
-            numbers (`differences_text`); where nothing passed the gate, `withheld_text`.
+            numbers (`differences_text`); where nothing passed the gate, `withheld_text`. Without a model it is
+            `NO_MODEL` and quotations.
         statements: its statements with their verdicts, in the order of the text. What the service adds itself, such as
             the names of drugs above their paragraphs, is none.
         citations: the places that its statements rest on, in the order of the text.
@@ -47,9 +50,8 @@ class CitedAnswer:
         responses: the replies, one for each drug that the question compares; none where no model was asked.
         checks: the replies of the model that verified the statements.
         seconds: the time that the model took.
-        columns: the parts of the text for each drug of a question that names several.
-        groups: the drugs of the answer to a question for several labels.
-        matching_drugs: how many drugs match such a question, also those that the answer leaves out.
+        columns: the parts of the text for each drug of a question about several.
+        groups: the drugs of the answer to a question which labels say something.
     """
 
     text: str
@@ -64,7 +66,6 @@ class CitedAnswer:
     seconds: float = 0.0
     columns: list[AnswerColumn] = field(default_factory=list)
     groups: list[AnswerGroup] = field(default_factory=list)
-    matching_drugs: int = 0
 
     @property
     def cited(self) -> list[int]:
@@ -104,18 +105,17 @@ async def answer_question(
 ) -> CitedAnswer:
     """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked.
 
-    Without a verifier, the answering model verifies the statements, or exact matching where the baseline answers.
+    Without a verifier, the answering model verifies the statements.
 
-    A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each. For
-    a question for several labels, the baseline has a row for each drug.
+    A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each; so
+    is one which labels say something, without the drugs whose contexts do not answer it.
     """
+    if backend.answerer == BASELINE:
+        return _quotations(question, result)
     if not result.contexts:
         return _refusal(result)
-    if result.groups and backend.answerer == BASELINE:
-        pieces = _stream_groups(question, result, result.groups, backend, verifier)
-        return _whole(result, [piece async for piece in pieces if isinstance(piece, CitedAnswer)])
     start, drugs = time.monotonic(), _answered_drugs(result)
-    calls = [await _answer_call(question, result, drug, backend) for drug in drugs]
+    calls = [_answer_call(question, result, drug) for drug in drugs]
     asking = asyncio.ensure_future(backend.ask("answerer", calls))
     await asyncio.sleep(0)  # the model is asked before the contexts are parsed
     gated = [_GatedReply(question, result, backend, verifier, drug) for drug in drugs]
@@ -135,26 +135,29 @@ async def stream_answer(
 
     For a question that names several drugs the model is asked for all of them at once; the text comes drug by drug.
     """
-    if not result.contexts:
-        refusal = _refusal(result)
-        yield AnswerPiece(refusal.text)
-        yield refusal
+    if not result.contexts or backend.answerer == BASELINE:
+        whole = _quotations(question, result) if backend.answerer == BASELINE else _refusal(result)
+        yield AnswerPiece(whole.text, 0, tuple(whole.statements))
+        yield whole
         return
-    if result.groups and backend.answerer == BASELINE:
-        streams = [_stream_groups(question, result, result.groups, backend, verifier)]
-    else:
-        streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
+    streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
     async with aclosing(_in_turn(streams)) as pieces:
         answers, sent = list[CitedAnswer](), 0
+        begun = False
         async for piece in pieces:
+            if result.compared and not begun and (isinstance(piece, AnswerPiece) or _is_shown(result, piece)):
+                begun, heading = True, (PARAGRAPH if sent else "") + result.compared[len(answers)].heading
+                yield AnswerPiece(heading, sent)
+                sent += len(heading)
             if isinstance(piece, CitedAnswer):
                 answers.append(piece)
+                begun = False
             else:
                 yield piece.moved(sent)
                 sent += len(piece.text)
     answer = _whole(result, answers)
-    if tail := _tail(result, answers):
-        yield AnswerPiece(tail, sent)
+    if rest := answer.text[sent:]:
+        yield AnswerPiece(rest, sent)
     yield answer
 
 
@@ -171,9 +174,7 @@ async def _stream_one(
     """
     start = time.monotonic()
     gated = _GatedReply(question, result, backend, verifier, drug)
-    if drug:
-        yield AnswerPiece(_heading(drug, result.compared))
-    async with aclosing(backend.stream("answerer", await _answer_call(question, result, drug, backend))) as pieces:
+    async with aclosing(backend.stream("answerer", _answer_call(question, result, drug))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
                 await gated.receive(piece)
@@ -181,56 +182,42 @@ async def _stream_one(
                     yield passed
                 continue
             answer = await gated.finish(piece, time.monotonic() - start)
-            if rest := gated.new_piece(answer):
+            if _is_shown(result, answer) and (rest := gated.new_piece(answer)):
                 yield rest
             yield answer
 
 
-async def _stream_groups(
-    question: str,
-    result: RetrievalResult,
-    groups: LabelGroups,
-    backend: RagBackend,
-    verifier: VerificationEngine | None,
-) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
-    """Yield the rows of the drugs that answer a question for several labels, and at the end the answer.
-
-    The places of each row are counted from its own beginning.
-    """
-    start, gated = time.monotonic(), _GatedReply(question, result, backend, verifier, None)
-    rows = list(group_rows(groups, len(result.contexts)))
-    for at, row in enumerate(rows):
-        await gated.receive((PARAGRAPH if at else "") + row)
-        if passed := gated.new_piece():
-            yield passed
-    slots = {"question": question, "contexts": result.prompt_contexts, "drug": "", "others": []}
-    request = ANSWER_WITH_CITATIONS.request(slots, endpoint=BASELINE)
-    answer = await gated.finish(response_to(request, PARAGRAPH.join(rows)), time.monotonic() - start)
-    if rest := gated.new_piece(answer):
-        yield rest
-    yield answer
+def _quotations(question: str, result: RetrievalResult) -> CitedAnswer:
+    """Return what stands in place of an answer without a model; it is a refusal only where nothing was found."""
+    if not result.contexts:
+        return CitedAnswer(absent_text(result.absent) or NOTHING_FOUND, refused=True)
+    start = time.monotonic()
+    quotes, statements, citations = quote_statements(question, result.contexts)
+    at = len(NO_MODEL + PARAGRAPH)
+    text = PARAGRAPH.join(
+        filter(None, (NO_MODEL, quotes, differences_text(quotes, citations), absent_text(result.absent)))
+    )
+    return CitedAnswer(
+        text,
+        [one.moved(at) for one in statements],
+        [replace(one, statement=(one.statement[0] + at, one.statement[1] + at)) for one in citations],
+        seconds=time.monotonic() - start,
+    )
 
 
 def _whole(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> CitedAnswer:
-    """Return the answer out of the one for each drug, with what `_tail` says."""
-    answer = _joined(result.compared, answers) if result.compared else answers[0]
-    answer = replace(answer, text=answer.text + _tail(result, answers))
-    if result.groups is None:
+    """Return the answer out of the one for each drug, with a paragraph on the drugs that have no label."""
+    answer = _joined(result, answers) if result.compared else answers[0]
+    absent = absent_text(result.absent) if answer.text else ""
+    answer = replace(answer, text=answer.text + (PARAGRAPH + absent if absent else ""))
+    if not result.asks_for_labels:
         return answer
-    groups = answer_groups(result.groups, answer.cited, len(result.contexts))
-    return replace(answer, groups=groups, matching_drugs=result.groups.drugs)
+    return replace(answer, groups=answer_groups(result.compared, result.contexts, answer.cited))
 
 
-def _tail(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> str:
-    """Return the paragraphs on drugs that match but are not in the answer, and on those that have no label."""
-    if not any(answer.text for answer in answers):
-        return ""
-    paragraphs = [absent_text(result.absent)]
-    if result.groups is not None:
-        cited = [number for answer in answers for number in answer.cited]
-        listed = answer_groups(result.groups, cited, len(result.contexts))
-        paragraphs.insert(0, groups_text(result.groups, len(listed)) if listed else "")
-    return "".join(PARAGRAPH + one for one in paragraphs if one)
+def _is_shown(result: RetrievalResult, answer: CitedAnswer) -> bool:
+    """Return whether the answer for a drug is in the whole answer: which labels do not say something is not listed."""
+    return not result.asks_for_labels or not (answer.refused or answer.reason)
 
 
 async def _in_turn(streams: Sequence[AsyncGenerator[PieceT, None]]) -> AsyncGenerator[PieceT, None]:
@@ -264,37 +251,25 @@ def _answered_drugs(result: RetrievalResult) -> Sequence[ComparedDrug | None]:
     return result.compared or [None]
 
 
-async def _answer_call(
-    question: str, result: RetrievalResult, drug: ComparedDrug | None, backend: RagBackend
-) -> TaskCall:
-    """Return the task that asks for the answer, or for that on one of the drugs of the question, with its slots.
-
-    For the baseline, contexts also have the similarities of their statements to the question (`with_similarities`), if
-    there is an embedding model.
-    """
+def _answer_call(question: str, result: RetrievalResult, drug: ComparedDrug | None) -> TaskCall:
+    """Return the task that asks for the answer, or for that on one of several drugs, with its slots."""
     contexts, others = result.prompt_contexts, list[str]()
     if drug:
         contexts = [one for one in contexts if one["n"] in drug.contexts]
-        others = [one.name for one in result.compared if one != drug]
-    if backend.answerer == BASELINE:
-        asked, statements = compared_statements(question, contexts, others)
-        values = await backend.similarities(asked, [text for *_, text in statements]) if statements else None
-        contexts = contexts if values is None else with_similarities(contexts, statements, values)
+        others = [] if result.asks_for_labels else [one.name for one in result.compared if one != drug]
     slots = {"question": question, "contexts": contexts, "drug": drug.name if drug else "", "others": others}
     return ANSWER_WITH_CITATIONS, slots
 
 
-def _heading(drug: ComparedDrug, compared: Sequence[ComparedDrug]) -> str:
-    """Return the beginning of the paragraph on a drug, with what stands before it."""
-    return drug.heading if drug == compared[0] else PARAGRAPH + drug.heading
-
-
-def _joined(compared: Sequence[ComparedDrug], answers: Sequence[CitedAnswer]) -> CitedAnswer:
-    """Return one answer with a paragraph for each drug, and the places of the paragraphs."""
+def _joined(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> CitedAnswer:
+    """Return one answer with a paragraph for each drug that it shows, and the places of the paragraphs."""
     text, citations, columns, gate = "", list[Citation](), list[AnswerColumn](), GateReport()
     statements = list[AnswerStatement]()
-    for drug, answer in zip(compared, answers, strict=True):
-        text += _heading(drug, compared)
+    for drug, answer in zip(result.compared, answers, strict=True):
+        gate.add(answer.gate)
+        if not _is_shown(result, answer):
+            continue
+        text += (PARAGRAPH if text else "") + drug.heading
         start = len(text)
         text += answer.text
         columns.append(AnswerColumn(drug.name, drug.moieties, start, len(text), answer.refused))
@@ -302,10 +277,11 @@ def _joined(compared: Sequence[ComparedDrug], answers: Sequence[CitedAnswer]) ->
             replace(one, statement=(one.statement[0] + start, one.statement[1] + start)) for one in answer.citations
         )
         statements += (one.moved(start) for one in answer.statements)
-        gate.add(answer.gate)
     reason = next((answer.reason for answer in answers if answer.reason), "")
     if all(answer.reason for answer in answers):
         text, columns = "", []
+    elif not text:
+        text = refusal_text(result.contexts)
     return CitedAnswer(
         text,
         statements,
@@ -335,15 +311,14 @@ class _GatedReply:
         """With `drug`, the reply may cite the contexts of this drug alone."""
         self._verifier = statement_verifier(backend, verifier)
         self._contexts = result.contexts
-        by_model = backend.answerer != BASELINE
-        self._passed = GatedText(result.contexts, self._verifier.name, by_model=by_model)
+        self._passed = GatedText(result.contexts, self._verifier.name)
         citable = drug.contexts if drug else range(1, len(result.contexts) + 1)
         # the template of the system message has no slots
         instructions = ANSWER_WITH_CITATIONS.prompt.system
         only = drug.name if drug else " and ".join(result.drugs[0].moieties) if len(result.drugs) == 1 else ""
         about = question, result.contexts, result.drugs, only
         tools = self._verifier, partial(medicines_in, backend)
-        self._gate = AnswerGate(*about, *tools, citable, instructions, by_model=by_model)
+        self._gate = AnswerGate(*about, *tools, citable, instructions)
         self._received, self._read, self._sent = "", 0, 0
 
     async def receive(self, piece: str) -> None:

@@ -1,10 +1,11 @@
-"""Questions that name several drugs: the contexts of each drug, and one answer out of an answer for each."""
+"""Questions about several drugs: the contexts of each drug, and one answer out of an answer for each."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 
 from fdarx_core.baseline.tokens import capitalise
 from fdarx_core.records import SearchHit
@@ -13,11 +14,14 @@ PARAGRAPH = "\n\n"
 """What stands between the paragraphs of two drugs."""
 CONTEXTS_OF_DRUG = 5
 """The least contexts of each drug that a question compares with others, if so many are found."""
+GROUPED_DRUGS, CONTEXTS_OF_GROUP = 12, 2
+"""The most drugs that answer a question which labels say something, and the contexts of each."""
+GROUPED_CONTEXTS = GROUPED_DRUGS * CONTEXTS_OF_GROUP
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedDrug:
-    """A drug of a question that names several.
+    """A drug of a question that names several, or of one which labels say something.
 
     Attributes:
         name: the name that the question has for it, in the spelling of labels.
@@ -33,6 +37,25 @@ class ComparedDrug:
     def heading(self) -> str:
         """The first line of its paragraph."""
         return f"{capitalise(self.name)}:\n"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGroup:
+    """A drug in the answer to a question which labels say something.
+
+    Attributes:
+        drug: the name of the drug of the label that is cited first.
+        moieties: its active moieties.
+        labels: the number of its labels that have the cited passages, or nearly the same.
+        newest: the latest effective date of these labels, in ISO 8601.
+        citations: the numbers of the contexts that are cited for it.
+    """
+
+    drug: str
+    moieties: tuple[str, ...]
+    labels: int
+    newest: str
+    citations: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +136,46 @@ def _by_drug(hits: Sequence[SearchHit], asked: Sequence[str]) -> dict[str, list[
         if name:
             own[name].append(at)
     return own
+
+
+def grouped_contexts(hits: Sequence[SearchHit]) -> list[SearchHit]:
+    """Return the first hits of each drug, drug by drug; documents of no drug are left out.
+
+    There are at most `GROUPED_DRUGS` drugs with `CONTEXTS_OF_GROUP` hits each, in the order of their first hits.
+    """
+    own = defaultdict[tuple[str, ...], list[SearchHit]](list)
+    for hit in hits:
+        if hit.drug:
+            own[_drug_key(hit)].append(hit)
+    return [hit for group in list(own.values())[:GROUPED_DRUGS] for hit in group[:CONTEXTS_OF_GROUP]]
+
+
+def grouped_drugs(contexts: Sequence[SearchHit]) -> list[ComparedDrug]:
+    """Return the drugs of `grouped_contexts` with the numbers of their contexts."""
+    drugs = list[ComparedDrug]()
+    for _, group in groupby(enumerate(contexts, 1), key=lambda one: _drug_key(one[1])):
+        hits = dict(group)
+        first = next(iter(hits.values()))
+        drugs.append(ComparedDrug(first.drug, tuple(first.moieties), tuple(hits)))
+    return drugs
+
+
+def _drug_key(hit: SearchHit) -> tuple[str, ...]:
+    return tuple(sorted(hit.moieties)) or (hit.drug,)
+
+
+def answer_groups(
+    compared: Sequence[ComparedDrug], contexts: Sequence[SearchHit], cited: Sequence[int]
+) -> list[AnswerGroup]:
+    """Return the drugs of an answer that cites some of the contexts, in order."""
+    groups = list[AnswerGroup]()
+    for drug in compared:
+        numbers = tuple(number for number in drug.contexts if number in cited)
+        if numbers:
+            hits = [contexts[number - 1] for number in numbers]
+            dates = [
+                date for hit in hits for date in (hit.effective_date, *(one.effective_date for one in hit.copied_by))
+            ]
+            labels = 1 + max(hit.copies for hit in hits)
+            groups.append(AnswerGroup(drug.name, drug.moieties, labels, max(dates), numbers))
+    return groups

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Unparsable
+from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.flow import RetrievalResult
 from fdarx_core.rag.search import RagBackend
 from fdarx_core.rag.tasks import STANDALONE_QUESTION
@@ -33,8 +34,8 @@ class StandaloneQuestion:
 
     Attributes:
         text: the question.
-        missing: why it was not written by the model that plays the rewriter, a line; none if it was, or if no model
-            was asked.
+        missing: why the model that plays the rewriter did not write it, a line; none if it did, or if no model was
+            asked. The question is then as it was asked.
         responses: the response of that model.
         seconds: the time that it took.
     """
@@ -57,13 +58,13 @@ async def standalone_question(question: str, history: Sequence[Turn], backend: R
     Args:
         question: the question as it was asked.
         history: the earlier turns, oldest first; the last `TURNS` are read. Without any the question stays as it is.
-        backend: finds the names of drugs, and asks the model that plays the rewriter. Where the model has no usable
-            reply, the rules of the baseline rewrite.
+        backend: finds the names of drugs, and asks the model that plays the rewriter. Without a model, and where it has
+            no usable reply, the question stays as it is.
 
     Raises what the backend raises.
     """
     turns = [Turn(turn.question[:_CHARACTERS], turn.answer[:_CHARACTERS]) for turn in history[-TURNS:]]
-    if not turns:
+    if not turns or backend.answerer == BASELINE:
         return StandaloneQuestion(question)
     start = time.monotonic()
     found = await backend.find_drugs([text for turn in turns for text in turn] + [question])
@@ -79,7 +80,7 @@ async def standalone_question(question: str, history: Sequence[Turn], backend: R
         text = STANDALONE_QUESTION.parse(response).question
     except Unparsable as error:
         missing.append(f"{STANDALONE_QUESTION.name}: {error.reason}: {error.detail}")
-        text = STANDALONE_QUESTION.baseline(slots).question
+        text = question
     return StandaloneQuestion(text, missing, [response], time.monotonic() - start)
 
 

@@ -12,15 +12,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.labels.drugs import Drug, Mention
+from fdarx_core.labels.drugs import Drug, Mention, drug_of
 from fdarx_core.llm import ModelConfig, Task, Unparsable
-from fdarx_core.rag.comparison import ComparedDrug, asked_drugs, compared_drugs, shared_contexts
-from fdarx_core.rag.group_question import asks_for_labels
-from fdarx_core.rag.label_groups import MOST_GROUPS
+from fdarx_core.llm.model import BASELINE
+from fdarx_core.rag.comparison import (
+    GROUPED_CONTEXTS,
+    ComparedDrug,
+    asked_drugs,
+    compared_drugs,
+    grouped_contexts,
+    grouped_drugs,
+    shared_contexts,
+)
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
 from fdarx_core.rag.strategies import Strategy
-from fdarx_core.rag.tasks import SCORE_CHUNK
-from fdarx_core.records import AbsentDrug, LabelGroups, Response, SearchHit
+from fdarx_core.rag.tasks import QUESTION_SCOPE, SCORE_CHUNK
+from fdarx_core.records import AbsentDrug, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
 
@@ -74,9 +81,9 @@ class RetrievalResult:
         rewritten: the responses of the models that wrote queries.
         scored: the responses of the scoring agent.
         drugs: the drugs that the question names; none where the filter chooses the labels.
-        compared: the drugs that the question names with their contexts, if there are several.
-        groups: the drugs that answer a question for several labels; the contexts are their hits, in order. None for
-            other questions.
+        compared: the drugs that the question names with their contexts, if there are several; of a question which
+            labels say something, all drugs that were found.
+        asks_for_labels: whether the question is one which labels say something.
     """
 
     searches: list[SearchQuery]
@@ -90,25 +97,27 @@ class RetrievalResult:
     drugs: list[Drug] = field(default_factory=list)
     absent: list[AbsentDrug] = field(default_factory=list)
     compared: list[ComparedDrug] = field(default_factory=list)
-    groups: LabelGroups | None = None
+    asks_for_labels: bool = False
 
 
 async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
     """Retrieve the contexts for a question. Raises what the backend raises.
 
     A question that names medicines of which the index has no label, and no others, has no contexts: passages of other
-    drugs' labels would answer another question. A question for several labels, such as those that mention a drug, has
-    those of `find_label_groups`, if there are any; no query is written for it, and nothing is ordered again.
+    drugs' labels would answer another question. For a question which labels say something, the best passages of each
+    drug are found; a model decides what is one.
     """
     times = [time.monotonic()]
     mentions, absent = await _names_in(question, config.filter, backend)
-    if mentions is not None and asks_for_labels(question, mentions, [one.name for one in absent]):
-        with span("search", {"fdarx.queries": 1}):
-            groups = await backend.label_groups(question, config.filter, MOST_GROUPS)
-        if groups is not None:
-            return _of_groups(question, groups, config, absent, time.monotonic() - times[0])
+    scopes, (rewritten, replies, missing) = await asyncio.gather(
+        _ask_scope(question, mentions, absent, backend), _write_queries(question, config.strategy, backend)
+    )
+    rewritten = [*scopes, *rewritten]
     drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
-    rewritten, replies, missing = await _write_queries(question, config.strategy, backend)
+    if any(_asks_for_labels(response) for response in scopes):
+        result = await _of_each_drug(question, drugs, absent, config, backend, times)
+        result.rewritten = rewritten
+        return result
     searches = config.strategy.searches(question, replies, config.candidates)
     times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
@@ -132,17 +141,56 @@ async def retrieve_contexts(question: str, config: RagConfig, backend: RagBacken
     )
 
 
-def _of_groups(
-    question: str, groups: LabelGroups, config: RagConfig, absent: list[AbsentDrug], seconds: float
+async def _ask_scope(
+    question: str, mentions: Sequence[Mention] | None, absent: Sequence[AbsentDrug], backend: RagBackend
+) -> list[Response]:
+    """Ask the answering model whether a question asks which labels say something.
+
+    Nothing is asked without a model, without labels, where the filter chooses labels, and of a question that names
+    several drugs.
+    """
+    if mentions is None or len({one.drugs for one in mentions}) > 1 or backend.answerer == BASELINE:
+        return []
+    if not await backend.has_labels():
+        return []
+    names = [*(one.text for one in mentions), *(one.name for one in absent)]
+    return await backend.ask("answerer", [(QUESTION_SCOPE, {"question": question, "names": names})])
+
+
+def _asks_for_labels(response: Response) -> bool:
+    """Return what a response of QUESTION_SCOPE says; False for one that cannot be parsed."""
+    reply = _parse(QUESTION_SCOPE, response, [])
+    return reply is not None and bool(reply.scope == "several")
+
+
+async def _of_each_drug(
+    question: str,
+    named: Sequence[Drug],
+    absent: list[AbsentDrug],
+    config: RagConfig,
+    backend: RagBackend,
+    times: list[float],
 ) -> RetrievalResult:
-    """Return the result for a question for several labels: its contexts are the hits of the drugs that answer it."""
-    hits = [hit for group in groups.groups for hit in group.hits]
-    prompt = number_contexts(hits)
+    """Return the result for a question which labels say something: the best passages of each drug, drug by drug.
+
+    The labels of the drugs that the question names are left out: it asks for what other labels say of these.
+    """
+    times.append(time.monotonic())
+    searches = [SearchQuery(question, GROUPED_CONTEXTS, is_question=True)]
+    with span("search", {"fdarx.queries": 1}):
+        [hits] = await backend.search(searches, replace(config.filter, each_drug=True), 2 * GROUPED_CONTEXTS)
+    hits = [hit for hit in hits if not any(drug.keys & drug_of(*hit.label.products).keys for drug in named)]
+    contexts = grouped_contexts(hits)
+    prompt = number_contexts(contexts)
     if config.budget is not None:
         prompt = fit_contexts(prompt, config.budget)
-    times = dict(zip(_PHASES, (0.0, seconds, 0.0), strict=True))
-    searches = [SearchQuery(question, len(hits), is_question=True)]
-    return RetrievalResult(searches, hits, hits[: len(prompt)], prompt, [], times, absent=absent, groups=groups)
+    shown = contexts[: len(prompt)]
+    times += (time.monotonic(),) * 2
+    seconds = {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)}
+    compared = grouped_drugs(shown)
+    return RetrievalResult(
+        searches, hits, shown, prompt, [], seconds, absent=absent, compared=compared, asks_for_labels=True
+    )
 
 
 async def _names_in(

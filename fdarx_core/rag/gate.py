@@ -131,7 +131,6 @@ class AnswerGate:
         medicines_in: finds the medicines that texts name.
         citable: the numbers of the contexts that may be cited.
         instructions: the system message to the model.
-        by_model: whether a model wrote the answer. The baseline quotes items and their lead-ins apart.
     """
 
     def __init__(
@@ -144,10 +143,7 @@ class AnswerGate:
         medicines_in: MedicinesIn,
         citable: Collection[int],
         instructions: str,
-        *,
-        by_model: bool,
     ) -> None:
-        self._by_model = by_model
         self._question, self._contexts, self._drug = question, contexts, drug
         self._verifier, self._medicines_in = verifier, medicines_in
         # the refusal that the instructions ask for may be a statement
@@ -226,8 +222,7 @@ class AnswerGate:
             text += f"\n{_version_of(hit)}" if hit.effective_date else ""
         drug = self._drug or (hits[0][1].drug if len(hits) == 1 else "")
         heading = _heading(hits[0][1]) if len(hits) == 1 else ""
-        said = checked.statement.reading if self._by_model else checked.statement.text
-        return _Evidence(TextPair(text, said, drug, self._question, heading), contexts)
+        return _Evidence(TextPair(text, checked.statement.reading, drug, self._question, heading), contexts)
 
     async def _without_unknown_drugs(self, checked: list[CheckedStatement]) -> list[CheckedStatement]:
         """Return the statements; those that name a medicine which nothing that is shown names, go.

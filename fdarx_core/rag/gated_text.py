@@ -22,15 +22,14 @@ Verdict = Literal["supported", "unsupported", "undecided", "uncited", "unchecked
 class _Held:
     """A statement that has not left yet: its text, the text between it and the one before, its citations and verdict.
 
-    `verdict` is None for the headings, lead-ins and table headers of the baseline. `emptied` means that it introduces a
-    statement which was dropped.
+    `emptied` means that it introduces a statement which was dropped.
     """
 
     statement: Statement
     gap: str
     text: str
     citations: list[Citation]
-    verdict: Verdict | None
+    verdict: Verdict
     emptied: bool = False
 
 
@@ -43,15 +42,13 @@ class GatedText:
     Args:
         contexts: the contexts of the answer.
         verifier: the name of the model or engine whose verdicts the statements have.
-        by_model: whether a model wrote the answer. The lead-ins, headings and table headers of the baseline are texts
-            of the service, or quotations, and are no statements.
     """
 
-    def __init__(self, contexts: Sequence[SearchHit], verifier: str, *, by_model: bool) -> None:
+    def __init__(self, contexts: Sequence[SearchHit], verifier: str) -> None:
         self.text, self.citations, self.report = "", list[Citation](), GateReport(verifier=verifier)
         self.statements = list[AnswerStatement]()
         self.passed = False
-        self._contexts, self._by_model = contexts, by_model
+        self._contexts = contexts
         self._held = list[_Held]()
         self._gap, self._end = "", 0
 
@@ -107,9 +104,9 @@ class GatedText:
         text = _with_marks(answer[one.start : one.end], numbers, len(self._contexts))
         return _Held(one, gap, text, citations, self._verdict(checked))
 
-    def _verdict(self, checked: CheckedStatement) -> Verdict | None:
+    def _verdict(self, checked: CheckedStatement) -> Verdict:
         if checked.statement.is_frame:
-            return "unchecked" if self._by_model else None
+            return "unchecked"
         return checked.verdict if checked.places else "uncited"
 
     def _release(self) -> None:
@@ -117,9 +114,8 @@ class GatedText:
             self.text += (held.gap if self.text else held.gap.lstrip()) + held.text
             place = len(self.text) - len(held.text), len(self.text)
             self.citations += (replace(one, statement=place) for one in held.citations)
-            if held.verdict is not None:
-                numbers = dict.fromkeys(one.n for one in held.citations)
-                self.statements.append(AnswerStatement(*place, held.verdict, list(numbers)))
+            numbers = dict.fromkeys(one.n for one in held.citations)
+            self.statements.append(AnswerStatement(*place, held.verdict, list(numbers)))
         self._held.clear()
 
 

@@ -14,7 +14,7 @@ from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Model, Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.answers import answer_question
-from fdarx_core.rag.comparison import AnswerColumn
+from fdarx_core.rag.comparison import AnswerColumn, AnswerGroup
 from fdarx_core.rag.conversation import Turn, standalone_question
 from fdarx_core.rag.flow import (
     CANDIDATES,
@@ -25,8 +25,6 @@ from fdarx_core.rag.flow import (
     retrieve_contexts,
 )
 from fdarx_core.rag.gate import GateReport
-from fdarx_core.rag.group_answers import AnswerGroup
-from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.marks import marked_text
 from fdarx_core.rag.search import (
     Role,
@@ -34,17 +32,16 @@ from fdarx_core.rag.search import (
     TaskCall,
     available_retrievers,
     encode_queries,
-    encode_similarities,
     find_absent_drugs,
     index_encoder,
     search_index,
 )
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.verifying import named_engine
-from fdarx_core.records import AbsentDrug, AnswerStatement, Citation, LabelGroups, Response, SearchHit
+from fdarx_core.records import AbsentDrug, AnswerStatement, Citation, Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
-from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import RERANK_SUFFIX, Retriever, get_retriever, load_reranker, needs_reranker
 from fdarx_core.storage import Location
 from fdarx_core.verify import AUTO, VerificationEngine, open_engine
@@ -69,10 +66,9 @@ class Answer:
             were dropped, and who verified them.
         standalone_question: the question that was searched with and answered: the question as it was asked, or as it is
             understood without the history.
-        columns: the part of the text for each drug of a question that names several; none for other questions.
-        groups: the drugs of the answer to a question for several labels ("which labels mention warfarin"), with the
-            numbers of their citations; none for other questions.
-        matching_drugs: how many drugs match such a question, also those that the answer leaves out.
+        columns: the part of the text for each drug of a question about several; none for other questions.
+        groups: the drugs of the answer to a question which labels say something ("which labels mention warfarin"), with
+            the numbers of their citations; none for other questions.
     """
 
     text: str
@@ -86,7 +82,6 @@ class Answer:
     standalone_question: str
     columns: list[AnswerColumn]
     groups: list[AnswerGroup]
-    matching_drugs: int
 
     @property
     def marked(self) -> str:
@@ -234,7 +229,7 @@ class Index:
         Args:
             question: the question.
             model: the model that answers, and that writes queries and scores where strategy or post-processing ask for
-                it; by default the built-in rules, which quote sentences and are no language model.
+                it; by default none: the text then quotes the passages and says that it is no answer.
             k: how many chunks the answer is made from.
             strategy: what to search with, a name of `fdarx_core.rag.strategies`.
             postprocess: how candidates are ordered: none, score (by the model) or rerank (needs `reranker_model`).
@@ -244,7 +239,8 @@ class Index:
             title: only chunks of the document with this title.
             exclude: titles of documents to leave out.
             history: the earlier questions of a conversation with their answers, oldest first. The question is then
-                rewritten by the model so that it stands alone, as `Answer.standalone_question` gives it.
+                rewritten by the model so that it stands alone, as `Answer.standalone_question` gives it; without a
+                model it stays as it is.
             verifier: the engine that verifies the statements, as `fdarx.verify` takes it; by default the answering
                 model.
 
@@ -298,7 +294,6 @@ class Index:
             standalone.text,
             reply.columns,
             reply.groups,
-            reply.matching_drugs,
         )
 
     def _retriever(self, retriever: str | Retriever | None) -> Retriever:
@@ -318,15 +313,6 @@ class Index:
     @cached_property
     def _encoder(self) -> SentenceEncoder:
         return index_encoder(self.reader, self._directories)
-
-    @cached_property
-    def sentence_encoder(self) -> SentenceEncoder | None:
-        """The embedding model that compares a question with statements; None on a machine without one."""
-        try:
-            check_installed("cosine")
-            return self._encoder
-        except ModelMissing:
-            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,8 +335,8 @@ class _LocalBackend:
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self.index.reader, text)
 
-    async def label_groups(self, question: str, filter: ChunkFilter, most: int) -> LabelGroups | None:
-        return find_label_groups(self.index.reader, question, filter, most)
+    async def has_labels(self) -> bool:
+        return self.index.reader.has_labels
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         return self.index.reranker([(question, text) for text in texts])
@@ -358,10 +344,6 @@ class _LocalBackend:
     @property
     def answerer(self) -> str:
         return self.model.name
-
-    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        encoder = self.index.sentence_encoder
-        return None if encoder is None else encode_similarities(encoder, question, texts)
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:

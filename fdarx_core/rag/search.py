@@ -11,16 +11,17 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from fdarx_core.baseline.stems import is_stop_word
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
-from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.index.name_completion import normalize_name
 from fdarx_core.retrieval.index.near_copies import number_differences
-from fdarx_core.retrieval.lexical import Floats, Integers, Mask, RankedList
+from fdarx_core.retrieval.lexical import Mask, RankedList, tokenize
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
-from fdarx_core.retrieval.retrievers import Retriever, needs_reranker
+from fdarx_core.retrieval.retrievers import Retriever
 
 Role = Literal["hypothesis", "rewriter", "scorer", "answerer", "judge"]
 """The roles of models: hypothetical answers (at best by a model tuned on the domain), other wordings of the question, a
@@ -30,11 +31,11 @@ score for each chunk, the answer, a verdict on the answer.
 TaskCall: TypeAlias = tuple[Task[Any], Mapping[str, Any]]
 """A task and its slots."""
 
-RANKED_BY_LABEL = ("bm25", "hybrid")
-"""Retrievers whose rankings of labels are those of `LabelRanker`; the second one with similarities."""
-RANKED_DEPTH = 200
-"""Passages that are ranked by `LabelRanker` where a search is not confined to the labels of a drug."""
-
+LEAST_APART = 20
+"""Passages from which they are ranked as a collection of their own: BM25Okapi gives a word that half of few passages
+have no weight."""
+EACH_DRUG_DEPTH = 200
+"""Passages that are ranked where each drug is to come in turn."""
 _COMPARED_WORDS = 16
 _LISTED_LABELS = 3
 """Other labels that a hit names."""
@@ -70,8 +71,8 @@ class RagBackend(Protocol):
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         """Return the medicines that a text names and that no label of the index is of."""
 
-    async def label_groups(self, question: str, filter: ChunkFilter, most: int) -> LabelGroups | None:
-        """Return the drugs that answer a question for several labels, as `find_label_groups` does."""
+    async def has_labels(self) -> bool:
+        """Return whether any document of the index is the label of a drug."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
@@ -79,9 +80,6 @@ class RagBackend(Protocol):
     @property
     def answerer(self) -> str:
         """The name of the model that writes the answers."""
-
-    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        """Return the cosine of the question with each text by the embedding model; None where there is none."""
 
 
 def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
@@ -118,11 +116,10 @@ def search_index(
 
     A query that names drugs of the index's labels returns only their chunks, and those of each drug in turn, unless the
     filter says otherwise: of 300 questions to a label, each among 699, BM25 put a passage of another drug's label first
-    in 28 % without this rule. Where it names several, their names do not count in the rankings. Retrievers by words
-    search with the correct names of drugs. Of passages of one drug that
-    are near copies only that of the reference label is returned; passages of the section that the query asks for come
-    earlier, see `SectionModel`. A query that names no drug returns the best passage of each drug first, then the second
-    best of each.
+    in 28 % without this rule. Passages of the labels that a query or a filter names are ranked as a collection of their
+    own. Of passages of one drug that are near copies only that of the reference label is returned. Retrievers by words
+    search with the words of `keywords`. With `ChunkFilter.each_drug`, the best passage of each drug comes first, then
+    the second best of each.
 
     Uploaded labels change nothing of what a query names, see `ChunkTable.uploads_named`. Passages of uploads come in
     turn with the others, and one of these is the first.
@@ -142,26 +139,19 @@ def search_index(
     found: list[list[SearchHit]] = []
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
+        search = _PassageSearch(index, query.text, retriever, vector)
         named = _passages_of_drugs(index, query, filter)
-        several = len({name for name, _ in named}) > 1
-        text = (index.label_drugs.without_names(query.text) if several else "") or query.text
-        rankings = [
-            (name, _search_passages(index, text, one, k, retriever, vector, of_drug=True)) for name, one in named
-        ]
-        if not named and _is_of_all_drugs(filter):
-            depth = k if _is_reranked(retriever) else max(k, RANKED_DEPTH)
-            ranked, *uploads = (
-                _search_passages(index, query.text, one, depth, retriever, vector, of_drug=False)
-                for one in _uploads_apart(index, index.matching(filter))
-            )
-            # the uploads together come in turn as one more drug, so that many of them do not displace the labels
-            first, *others = _by_drug(index, ranked) or [[]]
-            rankings = [("", one) for one in (first, *uploads, *others)]
-        elif not named:
-            rankings = [
-                ("", _search_passages(index, query.text, one, k, retriever, vector, of_drug=False))
-                for one in _uploads_apart(index, index.matching(filter))
-            ]
+        rankings = [(name, search.best(passing, k, apart=True)) for name, passing in named]
+        if not named:
+            parts = _uploads_apart(index, index.matching(filter))
+            if filter.each_drug:
+                ranked, *uploads = (search.best(one, max(k, EACH_DRUG_DEPTH), apart=False) for one in parts)
+                # the uploads together come in turn as one more drug, so that many of them do not displace the labels
+                first, *others = _by_drug(index, ranked) or [[]]
+                parts_ranked = [first, *uploads, *others]
+            else:
+                parts_ranked = [search.best(one, k, apart=_chooses_labels(filter)) for one in parts]
+            rankings = [("", one) for one in parts_ranked]
         names: dict[tuple[int, float], str] = {}
         for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
             for hit, name in (one for one in turn if one is not None):
@@ -180,7 +170,7 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
 
     A query that names a product returns the passages of its labels, or else of all labels of its drug.
     """
-    if filter.any_drug or not _is_of_all_drugs(filter):
+    if filter.any_drug or filter.each_drug or _chooses_labels(filter):
         return []
     passing = index.matching(filter)
     found: list[tuple[str, Mask]] = []
@@ -203,15 +193,15 @@ def _uploads_apart(index: IndexReader, passing: Mask) -> list[Mask]:
     return [one for one in (passing & ~index.uploaded, passing & index.uploaded) if one.any()] or [passing]
 
 
-def _is_of_all_drugs(filter: ChunkFilter) -> bool:
-    """Return whether a filter leaves the labels of all drugs."""
-    return not (filter.drug or filter.set_id or filter.title or filter.drugs)
+def _chooses_labels(filter: ChunkFilter) -> bool:
+    """Return whether a filter chooses the labels of some drugs, or a document."""
+    return bool(filter.drug or filter.set_id or filter.title or filter.drugs)
 
 
 def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:
     """Return a ranking apart for each drug, in the order of their first passages; documents of no drug stay together.
 
-    A question that names no drug, such as "which labels mention edema", is thus answered from several drugs.
+    A question such as "which labels mention edema" is thus answered from several drugs.
     """
     numbers, documents = index.label_drugs.numbers, index.documents
     groups: defaultdict[int, RankedList] = defaultdict(list)
@@ -220,52 +210,40 @@ def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:
     return list(groups.values())
 
 
-def _is_reranked(retriever: str | Retriever) -> bool:
-    return needs_reranker(retriever if isinstance(retriever, str) else retriever.name)
+class _PassageSearch:
+    """The search for one query among parts of the passages of an index."""
+
+    def __init__(self, index: IndexReader, text: str, retriever: str | Retriever, vector: Vectors | None) -> None:
+        self._index, self._retriever, self._vector = index, retriever, vector
+        self._text = index.label_drugs.corrected(text)
+
+    def best(self, passing: Mask, k: int, *, apart: bool) -> RankedList:
+        """Return the k best passages among the representatives of the passing ones.
+
+        Args:
+            passing: which passages may be returned, shape (passages,).
+            k: how many to return.
+            apart: whether the passing ones are ranked as a collection of their own, if they are not too few.
+        """
+        index = self._index
+        told = passing & ~index.headings
+        within = index.near_copies.representatives(told if told.any() else passing)
+        [ranked] = index.search(
+            [self._text],
+            k,
+            retriever=self._retriever,
+            vectors=self._vector,
+            within=within,
+            apart=apart and int(within.sum()) >= LEAST_APART,
+            keywords=[keywords(self._text)],
+        )
+        return ranked
 
 
-def _search_passages(
-    index: IndexReader,
-    text: str,
-    passing: Mask,
-    k: int,
-    retriever: str | Retriever,
-    vector: Vectors | None,
-    *,
-    of_drug: bool,
-) -> RankedList:
-    """Return the k best passages among the representatives of the passing ones.
-
-    Args:
-        of_drug: whether the passing ones are the passages of a drug, all of which are ranked.
-    """
-    told = passing & ~index.headings
-    within = index.near_copies.representatives(told if told.any() else passing)
-    query = index.label_drugs.corrected(text)
-    name = retriever if isinstance(retriever, str) else retriever.name
-    ranks_labels = name in RANKED_BY_LABEL
-    count = int(within.sum())
-    depth = min(max(k, RANKED_DEPTH), count) if ranks_labels else k
-    if ranks_labels and of_drug:
-        positions = np.flatnonzero(within)
-    else:
-        [ranked] = index.search([query], max(1, depth), retriever=retriever, vectors=vector, within=within)
-        positions = np.array([position for position, _ in ranked], np.int64)
-        if not ranks_labels or not index.are_labels(positions):
-            return ranked[:k]
-    cosines = None if vector is None else _cosines(index, query, positions, vector)
-    scores = index.label_ranker.scores(index.label_drugs.without_names(query), positions, cosines)
-    order = np.argsort(-scores, kind="stable")[:k]
-    return [(int(positions[at]), float(scores[at])) for at in order]
-
-
-def _cosines(index: IndexReader, query: str, positions: Integers, vector: Vectors) -> Floats:
-    """Return the cosine of each of the passages with a query."""
-    within = np.zeros(len(index), np.bool_)
-    within[positions] = True
-    [ranked] = index.search([query], max(1, len(positions)), retriever="cosine", vectors=vector, within=within)
-    found = dict(ranked)
-    return np.array([found[position] for position in positions.tolist()])
+def keywords(text: str) -> str:
+    """Return the words of a text that are no stop words, in order; all of them if there is no other."""
+    words = tokenize(text)
+    return " ".join([word for word in words if word.isdigit() or not is_stop_word(word)] or words)
 
 
 def search_hit(
@@ -377,12 +355,6 @@ def _add_if_new(text: str, texts: dict[tuple[str, ...], list[str]]) -> bool:
         return False
     alike.append(text)
     return True
-
-
-def encode_similarities(encoder: SentenceEncoder, question: str, texts: Sequence[str]) -> list[float]:
-    """Return the cosine of the question with each text."""
-    [asked] = encoder.encode_questions([question])
-    return [float(one) for one in encoder.encode(list(texts)) @ asked]
 
 
 def index_encoder(index: IndexReader, directories: ModelDirectories) -> SentenceEncoder:

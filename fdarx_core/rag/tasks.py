@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fdarx_core.baseline import follow_ups
-from fdarx_core.baseline.rag_answering import (
-    from_contexts,
-    hypothetical_answer,
-    made_up_passage,
-    other_questions,
-    relevance,
-)
+from fdarx_core.baseline.search_texts import hypothetical_answer, made_up_passage, other_questions, relevance
 from fdarx_core.llm import CutTo, Note, Reply, Task, source_digest
 from fdarx_core.rag.metrics import JUDGE_TASKS
 from fdarx_core.verify.language_model import JUDGE_CLAIM
@@ -35,6 +28,13 @@ class StandaloneReply(Reply):
     """A question that can be understood without the conversation before it."""
 
     question: Annotated[str, Field(min_length=1, max_length=LONGEST_STANDALONE)]
+
+
+class ScopeReply(Reply):
+    """Whether a question asks about the drugs that it names, or which of all labels say something."""
+
+    reason: Note
+    scope: Literal["named", "several"]
 
 
 class ScoreReply(Reply):
@@ -58,15 +58,13 @@ MORE_QUESTIONS = Task.load(
     "more_questions", MoreQuestionsReply, lambda slots: MoreQuestionsReply(questions=other_questions(slots))
 )
 """Three other questions that ask for the same, to search with. Source: QA-RAG §3.4, multiquery questions."""
-STANDALONE_QUESTION = Task.load(
-    "standalone_question",
-    StandaloneReply,
-    lambda slots: StandaloneReply(question=follow_ups.standalone_question(slots)[:LONGEST_STANDALONE]),
-)
+STANDALONE_QUESTION = Task.load("standalone_question", StandaloneReply)
 """A question of a conversation as it is understood without the earlier turns."""
 SCORE_CHUNK = Task.load("score_chunk", ScoreReply, score_chunk_by_rules)
 """How much a chunk helps to answer a question. Source: QA-RAG §2.4, the scoring agent."""
-ANSWER_WITH_CITATIONS = Task.load("answer_with_citations", str, from_contexts)
+QUESTION_SCOPE = Task.load("question_scope", ScopeReply)
+"""Whether a question asks which labels say something."""
+ANSWER_WITH_CITATIONS = Task.load("answer_with_citations", str)
 """The answer to a question from numbered contexts. Source: QA-RAG §2.5."""
 
 RAG_TASKS: dict[str, Task[Any]] = {
@@ -77,6 +75,7 @@ RAG_TASKS: dict[str, Task[Any]] = {
             HYDE_PASSAGE,
             MORE_QUESTIONS,
             STANDALONE_QUESTION,
+            QUESTION_SCOPE,
             SCORE_CHUNK,
             ANSWER_WITH_CITATIONS,
             JUDGE_CLAIM,

@@ -49,8 +49,6 @@ from fdarx_core.records.search import UPLOADS as UPLOADS
 from fdarx_core.records.search import AbsentDrug as AbsentDrug
 from fdarx_core.records.search import Chunk as Chunk
 from fdarx_core.records.search import Document as Document
-from fdarx_core.records.search import LabelGroup as LabelGroup
-from fdarx_core.records.search import LabelGroups as LabelGroups
 from fdarx_core.records.search import LabelVersion as LabelVersion
 from fdarx_core.records.search import NumberDifference as NumberDifference
 from fdarx_core.records.search import OtherLabel as OtherLabel

@@ -139,11 +139,10 @@ class AbsentDrug:
 class SearchHit:
     """A chunk that was found for a question.
 
-    `score` is that of the retriever, raised where the question asks for the chunk's section; `search` is the number of
-    the query that found it; `rerank` is the score of the post-processing, None if there was none. Other labels of the
-    drug may have nearly the same passage: `copies` is their number, `copied_by` has a few of them, and `differences`
-    the sentences in which their numbers are not those of this chunk. `named` is the name that the query has for the
-    drug, "" where it names none.
+    `score` is that of the retriever; `search` is the number of the query that found it; `rerank` is the score of the
+    post-processing, None if there was none. Other labels of the drug may have nearly the same passage: `copies` is
+    their number, `copied_by` has a few of them, and `differences` the sentences in which their numbers are not those of
+    this chunk. `named` is the name that the query has for the drug, "" where it names none.
     """
 
     chunk: Chunk
@@ -225,38 +224,3 @@ class SearchHit:
     def url(self) -> str:
         """The address of the label on DailyMed, "" for an uploaded label and for another document."""
         return DAILYMED_LABEL.format(self.set_id) if self.set_id and not self.uploaded_by else ""
-
-
-@dataclass(slots=True)
-class LabelGroup:
-    """The labels of one drug that say what a question asks of several labels.
-
-    `names` are names of their products, that of the first hit's label first, `moieties` the active moieties of the
-    drug. `labels` is the number of these labels, `newest` the latest of their effective dates. `hits` are the passages
-    that say it, and `statements` the statement of each hit. `score` is higher the more of the question they say.
-    """
-
-    names: list[str]
-    moieties: list[str]
-    labels: int
-    newest: str
-    hits: list[SearchHit]
-    statements: list[str]
-    score: float = 1.0
-
-
-@dataclass(slots=True)
-class LabelGroups:
-    """The drugs that answer a question for several labels, best first.
-
-    `drugs` and `labels` count all drugs and labels that match, also those beyond `groups`. `complete` says that the
-    first one says all that is asked. `unknown` are words of the question that no label says. `no_class` is a class of
-    which the question asks for drugs, where no label says that of its drug; it was then left out.
-    """
-
-    groups: list[LabelGroup]
-    drugs: int
-    labels: int
-    complete: bool = True
-    unknown: list[str] = field(default_factory=list)
-    no_class: str = ""

@@ -99,10 +99,17 @@ class Collection:
 
 @dataclass
 class Queries:
-    """The questions to a collection; `vectors` by encoder's name, row by row those of `texts`."""
+    """The questions to a collection.
+
+    Attributes:
+        texts: the questions.
+        vectors: by encoder's name, row by row those of `texts`.
+        keywords: what retrievers by words search for, one for each question; None for the questions themselves.
+    """
 
     texts: Sequence[str]
     vectors: Mapping[str, Vectors] = field(default_factory=dict)
+    keywords: Sequence[str] | None = None
 
 
 def headed_passage(passage: Passage) -> HeadedText:
@@ -146,7 +153,8 @@ class LexicalRetriever:
     def rank(self, queries: Queries, collection: Collection, k: int, allowed: Mask | None = None) -> list[RankedList]:
         """See `Retriever`."""
         index = collection.bm25 if self.name == "bm25" else collection.tfidf
-        return index.rank(queries.texts, k, allowed, matching_only=collection.matching_only)
+        searched = queries.texts if queries.keywords is None else queries.keywords
+        return index.rank(searched, k, allowed, matching_only=collection.matching_only)
 
 
 @dataclass(frozen=True)

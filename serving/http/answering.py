@@ -26,7 +26,7 @@ from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.rag.verifying import named_engine
-from fdarx_core.records import AbsentDrug, Citation, LabelGroups, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Citation, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
 from serving.http.backend import Overloaded, Record, ServedCorpus, ServiceBackend, Unavailable
@@ -108,7 +108,6 @@ class AnswerService:
             gate=asdict(GateReport()),
             columns=[],
             groups=[],
-            matching_drugs=0,
             model=self._backend.answerer,
             signature="",
         )
@@ -209,7 +208,6 @@ class AnswerService:
             "gate": asdict(reply.gate),
             "columns": [asdict(one) for one in reply.columns],
             "groups": [asdict(one) for one in reply.groups],
-            "matching_drugs": reply.matching_drugs,
             "degraded": degraded_parts(retrieved.result, reply),
             "passages": [passage | {"cited": passage["n"] in reply.cited} for passage in pending["passages"]],
             "timings_ms": pending["timings_ms"] | took,
@@ -289,9 +287,9 @@ class RequestTools:
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return await self._backend.absent_drugs(self._corpus, text)
 
-    async def label_groups(self, question: str, filter: ChunkFilter, most: int) -> LabelGroups | None:
-        self.version, groups = await self._backend.label_groups(self._corpus, question, filter, most)
-        return groups
+    async def has_labels(self) -> bool:
+        known = self._backend.corpora().get(self._corpus)
+        return known is None or known.kind == "labels"
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         return await self._backend.find_drugs(self._corpus, texts)
@@ -299,9 +297,6 @@ class RequestTools:
     @property
     def answerer(self) -> str:
         return self._backend.answerer
-
-    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        return await self._backend.similarities(self._corpus, question, texts)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         try:

@@ -126,6 +126,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
                 "postprocessors": list(backend.postprocessors),
                 "feedback": settings.feedback is not None,
                 "upload": list(READ_ENDINGS) if uploaders.allow(request_log(request.scope).key) else [],
+                "model": backend.answerer,
                 "defaults": defaults,
             }
         )

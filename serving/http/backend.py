@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
 
 Record = Callable[..., None]
@@ -74,16 +74,8 @@ class ServiceBackend(Protocol):
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
         """Return the medicines that a text names and that no label of the corpus is of."""
 
-    async def label_groups(
-        self, corpus: str, question: str, filter: ChunkFilter, most: int
-    ) -> tuple[str, LabelGroups | None]:
-        """Return the version of the index, and from it the drugs that answer a question for several labels."""
-
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         """Return the places of each text that name drugs of the corpus, in order."""
-
-    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
-        """Return the cosine of the question with each text by the embedding model; None where there is none."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""

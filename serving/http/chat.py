@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
+from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.answers import AnswerPiece
 from fdarx_core.rag.comparison import PARAGRAPH
 from fdarx_core.rag.conversation import Turn
@@ -38,7 +39,6 @@ _DETAILS = (
     "gate",
     "columns",
     "groups",
-    "matching_drugs",
     "searches",
     "timings_ms",
     "index",
@@ -203,8 +203,8 @@ async def _chunks(
             continue
         if not has_text:
             yield _chunk(head, {"content": _content(piece)})
-        elif removed := _removed(piece):
-            yield _chunk(head, {"content": removed})
+        elif following := _removed(piece) + _sources(piece):
+            yield _chunk(head, {"content": following})
         yield _chunk(head | {"fdarx": _details(piece)}, {}, _finish_reason(piece))
         if usage:
             yield sse_data(head | {"choices": [], "usage": _usage(piece)})
@@ -258,11 +258,18 @@ def _content(reply: dict[str, Any]) -> str:
     """Return the answer with marks, or a list of the passages found where the model could not be asked."""
     if reply["answer"] or not reply["degraded"]:
         statements = (AnswerStatement(**one) for one in reply["statements"])
-        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements))) + _removed(reply)
+        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements))) + _removed(reply) + _sources(reply)
+    return f"The model could not be asked, so there is no answer. These passages were found:\n{_listed(reply)}"
+
+
+def _sources(reply: dict[str, Any]) -> str:
+    """Return the list of the passages found that follows their quotations where there is no model."""
+    return f"\n\nPassages:\n{_listed(reply)}" if reply["model"] == BASELINE and reply["passages"] else ""
+
+
+def _listed(reply: dict[str, Any]) -> str:
     lines = [f"[{one['n']}] {' — '.join(filter(None, _heading(one)))}" for one in reply["passages"]]
-    return _plain(
-        "\n".join(["The model could not be asked, so there is no answer. These passages were found:", *lines])
-    )
+    return _plain("\n".join(lines))
 
 
 def _removed(reply: dict[str, Any]) -> str:

@@ -102,8 +102,8 @@ class SearchRequest(SearchOptions):
     history: list[HistoryTurn] = Field(
         default_factory=list,
         max_length=MAX_TURNS,
-        description=f"The earlier turns of the conversation, oldest first; the last {TURNS} are read. The question is "
-        "then rewritten so that it stands alone.",
+        description=f"The earlier turns of the conversation, oldest first; the last {TURNS} are read. A model then "
+        "rewrites the question so that it stands alone; without a model it is searched as it is.",
     )
 
     def turns(self) -> list[Turn]:
@@ -280,18 +280,20 @@ class ColumnReply(BaseModel):
 
 
 class GroupReply(BaseModel):
-    """A drug in the answer to a question for several labels, such as "which labels mention warfarin"."""
+    """A drug in the answer to a question which labels say something, such as "which labels mention warfarin"."""
 
-    drug: str = Field(description="Its name, that of the label that is cited first.")
-    names: list[str] = Field(description="The names of its products, the most frequent ones.")
+    drug: str = Field(description="The name of the drug of the label that is cited first.")
     moieties: list[str] = Field(description="Its active moieties.")
-    labels: int = Field(description="The number of its labels that match.")
+    labels: int = Field(description="The number of its labels that have the cited passages, or nearly the same.")
     newest: str = Field(description="The latest effective date of these labels, in ISO 8601.")
     citations: list[int] = Field(description="The numbers of the passages that are cited for it.")
 
 
 class AnswerReply(SearchReply):
-    """An answer that cites passages as [n]. If the question names several drugs, there is a paragraph for each."""
+    """An answer that cites passages as [n]. If the question is about several drugs, there is a paragraph for each.
+
+    Without a model, `model` is baseline, and `answer` says that it is none and quotes the passages.
+    """
 
     answer: str = Field(description="Empty if the model could not be asked; `degraded` then gives the reason.")
     refused: bool = Field(description="Whether the model says that the passages do not answer the question.")
@@ -305,9 +307,11 @@ class AnswerReply(SearchReply):
     )
     citations: list[LocatedCitation] = Field(description="In the order of the answer's text.")
     gate: GateReply
-    columns: list[ColumnReply] = Field(description="One for each drug if the question names several, else none.")
-    groups: list[GroupReply] = Field(description="The drugs of the answer to a question for several labels, else none.")
-    matching_drugs: int = Field(description="The number of drugs that match such a question, listed or not.")
+    columns: list[ColumnReply] = Field(description="One for each drug if the question is about several, else none.")
+    groups: list[GroupReply] = Field(
+        description="The drugs of the answer to a question which labels say something, else none. A model decides what "
+        "is such a question."
+    )
     model: str
     signature: str = Field("", description="By it POST /v1/feedback knows the reply; empty if it takes no judgments.")
 
@@ -322,6 +326,7 @@ class CorporaReply(BaseModel):
     upload: list[str] = Field(
         description="The endings of files that POST /v1/documents takes with the key of this request; empty for none."
     )
+    model: str = Field(description="The model that answers; baseline stands for none.")
     defaults: dict[str, Any]
 
 

@@ -1,9 +1,9 @@
 // A question with its answer. While the answer arrives, existing elements stay in place, because they may have the focus.
-import { AnswerText, markedText } from "./cited_text.js";
+import { AnswerText, marked, markedText, moietiesOf } from "./cited_text.js";
 import { button, counted, element, number, sectionWords } from "./dom.js";
 import { saveJson, saveMarkdown } from "./exporting.js";
 import { linkOf } from "./form.js";
-import { answerNotice, errorHeading, errorNotice, gateNotice, stoppedNotice, uploadedTag, uploadedWords, uploadNotice } from "./notices.js";
+import { answerNotice, errorHeading, isQuoted, errorNotice, gateNotice, stoppedNotice, uploadedTag, uploadedWords, uploadNotice } from "./notices.js";
 import { ServiceError } from "./service.js";
 
 /**
@@ -29,6 +29,20 @@ const score = (value) => value.toFixed(Math.abs(value) < 10 ? 3 : 1);
 export function scores(passage) {
   const reranked = passage.rerank === null ? "" : `, reranked ${score(passage.rerank)}`;
   return `Score ${score(passage.score)}${reranked}`;
+}
+
+/** How much of a passage is shown around its marks, where there is no answer. */
+const AROUND = 300;
+
+/** Returns the part of a passage around its marked places, without a place the beginning. @param {string} text @param {Citation[]} places */
+function excerpt(text, places) {
+  if (!places.length) return [text];
+  const nodes = marked(text, places);
+  const first = String(nodes[0]);
+  const last = String(nodes[nodes.length - 1]);
+  if (first.length > AROUND) nodes[0] = `… ${first.slice(-AROUND).replace(/^\S*\s/, "")}`;
+  if (last.length > AROUND) nodes[nodes.length - 1] = `${last.slice(0, AROUND).replace(/\s\S*$/, "")} …`;
+  return nodes;
 }
 
 /** @param {number} ms */
@@ -108,7 +122,13 @@ export class Entry {
     this.citations = citations;
     this.beside.hidden = !passages.length;
     const cited = new Set(citations.map((one) => one.n));
-    passages.forEach((one, at) => this.list.children[at].classList.toggle("cited", cited.has(one.n)));
+    passages.forEach((one, at) => {
+      const item = this.list.children[at];
+      item.classList.toggle("cited", cited.has(one.n));
+      const places = isQuoted(answer) ? citations.filter(({ n }) => n === one.n) : [];
+      /** @type {Element} */ (item.querySelector(".tag")).textContent = isQuoted(answer) ? "marked" : "cited";
+      item.querySelector(".extract")?.replaceChildren(...excerpt(one.text, places));
+    });
   }
 
   /** @param {Passage} passage */
@@ -132,13 +152,16 @@ export class Entry {
   done(answer, at) {
     this.at = at;
     this.showPassages(answer);
-    this.text.finish(answer);
+    if (isQuoted(answer)) this.text.reset();
+    else this.text.finish(answer);
+    this.element.classList.toggle("quoted", isQuoted(answer));
     this.notice.replaceChildren(...[answerNotice(answer)].filter((one) => one !== null));
-    const parts = [uploadNotice(answer), gateNotice(answer), this.actions(answer), this.acts.judge(answer)];
+    const parts = [groupsTable(answer), uploadNotice(answer), gateNotice(answer), this.actions(answer), this.acts.judge(answer)];
     this.after.replaceChildren(...parts.filter((one) => one !== null), ...this.searches(answer), this.made(answer));
     const count = new Set(answer.citations.map((one) => one.n)).size;
     const cited = count ? counted(count, "passage") : "No passage";
-    if (answer.degraded !== null) this.state("degraded", answer.answer ? "Answered in part" : "Passages only");
+    if (isQuoted(answer)) this.state("answered", "Passages only");
+    else if (answer.degraded !== null) this.state("degraded", answer.answer ? "Answered in part" : "Passages only");
     else if (answer.withheld) this.state("refused", "Withheld");
     else if (answer.refused) this.state("refused", answer.passages.length ? "Not in the passages" : "Not in the corpus");
     else this.state("answered", `${cited} cited`);
@@ -148,7 +171,7 @@ export class Entry {
   actions(answer) {
     const answered = { ask: this.ask, history: this.history, at: this.at, answer };
     const link = button("Copy link", "", () => copy(link, linkOf(this.ask)));
-    const whole = button("Copy answer and sources", "", () => copy(whole, this.asText(markedText(answer))));
+    const whole = button(isQuoted(answer) ? "Copy quotations and sources" : "Copy answer and sources", "", () => copy(whole, this.asText(markedText(answer))));
     const labels = new Set(answer.passages.map((one) => one.set_id).filter(Boolean));
     const compare = button("Compare labels", "", () => this.acts.compare(answer.passages, this.corpus));
     return element(
@@ -180,7 +203,7 @@ export class Entry {
     const tokens = usage.prompt_tokens + usage.completion_tokens;
     const asked = prompts.map(({ name, version }) => `${name} version ${version}`).join(", ");
     const facts = [
-      model && `Model ${model}`, asked && `prompts ${asked}`, `index ${index.corpus}, version ${index.version}`, `retriever ${retriever}`,
+      model === "baseline" ? "No model" : model && `Model ${model}`, asked && `prompts ${asked}`, `index ${index.corpus}, version ${index.version}`, `retriever ${retriever}`,
       postprocess && postprocess !== "none" && `post-processing ${postprocess}`,
       `${seconds(timings_ms.total)}${times && ` (${times})`}`, tokens && `${number(tokens)} tokens`,
     ];
@@ -197,6 +220,17 @@ export class Entry {
     this.state("stopped", "Stopped");
     this.notice.replaceChildren(stoppedNotice(() => this.acts.again(this)));
   }
+}
+
+/** Returns the drugs whose labels say what was asked, as a table; null for other questions. @param {Answer} answer */
+function groupsTable({ groups }) {
+  if (!groups.length) return null;
+  const head = ["Drug", "Labels", "Newest", "Passages"].map((name) => element("th", "", name));
+  const rows = groups.map(({ drug, moieties, labels, newest, citations }) => element(
+    "tr", "", element("td", "", drug, moietiesOf(drug, moieties)), element("td", "", number(labels)), element("td", "", newest),
+    element("td", "", citations.map((n) => `[${n}]`).join(" ")),
+  ));
+  return element("table", "groups", element("thead", "", element("tr", "", ...head)), element("tbody", "", ...rows));
 }
 
 /** Copies text and confirms it on the button. Without a clipboard (plain HTTP), shows the text to copy by hand.

@@ -75,7 +75,7 @@ export class AnswerText {
   }
 
   /** @param {Answer} answer @returns {(Node | string)[]} */
-  whole({ answer, columns }) {
+  whole({ answer, columns, groups }) {
     if (columns.length < 2) return this.nodes(0, answer.length);
     const ranges = columns.map((one) => unitsOf(answer, one.answer_start, one.answer_end));
     const drugs = columns.map(({ drug, moieties, refused }, at) => {
@@ -84,7 +84,7 @@ export class AnswerText {
       return element("section", refused ? "drug refused" : "drug", heading, element("div", "", ...this.nodes(start, end)));
     });
     const grid = element("div", "drugs", ...drugs);
-    grid.style.setProperty("--drugs", String(drugs.length));
+    grid.style.setProperty("--drugs", String(groups.length ? 1 : drugs.length));
     return [grid];
   }
 
@@ -170,4 +170,17 @@ export function markedText({ answer, statements }, mark = "[unverified]", shown 
 export function moietiesOf(drug, moieties) {
   const others = moieties.filter((one) => one.toLowerCase() !== drug.toLowerCase());
   return others.length ? element("span", "soft moieties", ` (${others.join(", ")})`) : null;
+}
+
+/** Returns the text of a passage with the cited places marked. @param {string} text @param {Citation[]} places @returns {(Node | string)[]} */
+export function marked(text, places) {
+  const ranges = places.map(({ start, end }) => unitsOf(text, start, end)).sort((a, b) => a[0] - b[0]);
+  const nodes = [];
+  let at = 0;
+  for (const [start, end] of ranges) {
+    if (end <= at) continue;
+    nodes.push(text.slice(at, Math.max(at, start)), element("mark", "", text.slice(Math.max(at, start), end)));
+    at = end;
+  }
+  return [...nodes, text.slice(at)];
 }

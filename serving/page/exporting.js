@@ -1,7 +1,7 @@
 // An answer as a file: the question, the answer, and all that it was made from, for an audit.
 import { TAGS, markedText } from "./cited_text.js";
 import { save, sectionWords } from "./dom.js";
-import { REASONS, uploadedWords } from "./notices.js";
+import { REASONS, isQuoted, uploadedWords } from "./notices.js";
 
 /**
  * @typedef {import("./service.js").Answer} Answer @typedef {import("./service.js").Passage} Passage
@@ -30,7 +30,7 @@ export function asMarkdown({ ask, history, at, answer }) {
     `# ${line(ask.question)}`,
     "Not for clinical use. Check every answer against its passages.",
     asked.length ? `## Earlier questions\n\n${asked.join("\n")}` : "",
-    `## Answer\n\n${markedText(answer, UNVERIFIED, escaped) || "The model gave no answer."}`,
+    `## ${isQuoted(answer) ? "Quotations" : "Answer"}\n\n${markedText(answer, UNVERIFIED, escaped) || "The model gave no answer."}`,
     statements(answer),
     `## Passages\n\n${answer.passages.map((one) => passageText(one, answer)).join("\n\n")}`,
     `## How the answer was made\n\n${facts(ask, at, answer).map(([name, value]) => `- ${name}: ${value}`).join("\n")}`,

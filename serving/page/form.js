@@ -27,7 +27,7 @@ export class Form {
   constructor(send) {
     this.send = send;
     /** @type {Offer} */
-    this.offer = { corpora: [], feedback: false, upload: [], strategies: [], defaults: {} };
+    this.offer = { corpora: [], feedback: false, upload: [], strategies: [], model: "", defaults: {} };
     /** Filters to set once their values are listed. @type {import("./service.js").Filter} */
     this.wanted = {};
     this.element = /** @type {HTMLFormElement} */ (byId("ask"));
@@ -107,6 +107,8 @@ export class Form {
     for (const name of FILTERS) byId(name).value = "";
     if (labels) void this.showFilters(corpus.name);
     const texts = counted(corpus.documents, labels ? "label" : "document");
+    byId("no-model").hidden = this.offer.model !== "baseline";
+    byId("about-answers").hidden = !byId("no-model").hidden;
     byId("corpus-about").textContent = `Corpus ${corpus.name}: ${counted(corpus.chunks, "passage")} of ${texts}.`;
   }
 

@@ -1,5 +1,5 @@
 // Messages for errors and incomplete answers.
-import { button, counted, element } from "./dom.js";
+import { button, counted, element, unitsOf } from "./dom.js";
 
 /** @typedef {import("./service.js").ServiceError} ServiceError @typedef {import("./service.js").Answer} Answer */
 
@@ -32,6 +32,9 @@ export const REASONS = {
   uncited: "the answer has no citation",
   instructions: "it repeats the instructions to the model",
 };
+
+/** Returns whether a reply quotes passages because the service has no model. @param {Answer} answer */
+export const isQuoted = ({ model, answer, refused }) => model === "baseline" && answer !== "" && !refused;
 
 export const NO_ANSWER = "The model gave no answer. These passages were found.";
 /** @param {Answer} answer that declines */
@@ -81,6 +84,7 @@ export function stoppedNotice(again) {
 
 /** Returns the notice for an incomplete or refused answer, null for others. @param {Answer} answer */
 export function answerNotice(answer) {
+  if (isQuoted(answer)) return quotedNotice(answer);
   if (answer.degraded !== null) {
     const heading = answer.answer ? LESS : NO_ANSWER;
     const steps = answer.degraded.split("; ").map((step) => paragraph(WITHOUT[step.split(":")[0]] ?? ""));
@@ -88,6 +92,13 @@ export function answerNotice(answer) {
   }
   if (answer.withheld) return notice("refused", WITHHELD);
   return answer.refused ? notice("refused", refusal(answer)) : null;
+}
+
+/** Returns the notice that there is no model, with what the text says beside its quotations. @param {Answer} answer */
+function quotedNotice({ answer, statements }) {
+  const [heading] = answer.split("\n\n");
+  const [end] = unitsOf(answer, statements.at(-1)?.end ?? [...heading].length, 0);
+  return notice("refused", heading, ...answer.slice(end).split("\n\n").map((text) => paragraph(text.trim())));
 }
 
 /** Returns who uploaded a passage or label, "" where nobody did. @param {{uploaded_by: string}} source */

@@ -6,7 +6,7 @@ import { byId } from "./dom.js";
 import { feedbackForm } from "./feedback.js";
 import { Form, linked, linkOf } from "./form.js";
 import { readyKey } from "./key.js";
-import { errorHeading, errorNotice, NO_ANSWER, refusal } from "./notices.js";
+import { errorHeading, errorNotice, isQuoted, NO_ANSWER, refusal } from "./notices.js";
 import { Panel } from "./panel.js";
 import { answer, isStop, offered, ServiceError } from "./service.js";
 import { Upload } from "./upload.js";
@@ -52,7 +52,7 @@ function setRunning(now) {
 function sayDone(done) {
   const { answer: text, refused, withheld, degraded } = done;
   if (degraded !== null && !text) return say(NO_ANSWER);
-  if (withheld) return say(text);
+  if (withheld || isQuoted(done)) return say(text);
   return say(refused ? `${refusal(done)} ${text}` : `Answer: ${text}`);
 }
 

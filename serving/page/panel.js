@@ -1,6 +1,6 @@
 // A panel with a passage in its section: beside the answer on wide screens, a sheet at the bottom of narrow ones.
-import { moietiesOf } from "./cited_text.js";
-import { byId, element, sectionWords, unitsOf } from "./dom.js";
+import { marked, moietiesOf } from "./cited_text.js";
+import { byId, element, sectionWords } from "./dom.js";
 import { around, isStop } from "./service.js";
 
 /** @typedef {import("./service.js").Passage} Passage @typedef {import("./service.js").Neighbor} Neighbor
@@ -28,19 +28,6 @@ function withoutRepeats(found) {
     if (at > here) return { ...one, text: one.text.slice(overlap(found[at - 1].text, one.text)) };
     return one;
   });
-}
-
-/** Returns the text of a passage with the cited places marked. @param {string} text @param {Citation[]} places */
-function marked(text, places) {
-  const ranges = places.map(({ start, end }) => unitsOf(text, start, end)).sort((a, b) => a[0] - b[0]);
-  const nodes = [];
-  let at = 0;
-  for (const [start, end] of ranges) {
-    if (end <= at) continue;
-    nodes.push(text.slice(at, Math.max(at, start)), element("mark", "", text.slice(Math.max(at, start), end)));
-    at = end;
-  }
-  return element("div", "text here", ...nodes, text.slice(at));
 }
 
 /** Returns what a reader must know of the source, as pairs of name and value. @param {Passage} passage @param {Citation[]} places */
@@ -147,7 +134,7 @@ export class Panel {
     this.body.replaceChildren(...texts.flatMap((one) => {
       const heading = one.section === section ? [] : [element("h3", "section", sectionWords(one.section))];
       section = one.section;
-      return [...heading, one.here ? marked(one.text, this.places) : element("p", "text", one.text)];
+      return [...heading, one.here ? element("div", "text here", ...marked(one.text, this.places)) : element("p", "text", one.text)];
     }));
     this.toPlace();
   }

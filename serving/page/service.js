@@ -13,16 +13,16 @@ import { askForKey, storedKey } from "./key.js";
  *   page: number, uploaded_by: string, verdict: "supported" | "unsupported" | "undecided"}} Citation
  * @typedef {{start: number, end: number, verdict: "supported" | "unsupported" | "undecided" | "uncited" | "unchecked", citations: number[]}} Statement
  * @typedef {{drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}} Column
- * @typedef {{drug: string, names: string[], moieties: string[], labels: number, newest: string, citations: number[]}} Group
+ * @typedef {{drug: string, moieties: string[], labels: number, newest: string, citations: number[]}} Group
  * @typedef {{id: string, question: string, standalone_question: string, answer: string, refused: boolean, withheld: boolean, degraded: string | null, passages: Passage[],
- *   statements: Statement[], citations: Citation[], columns: Column[], groups: Group[], matching_drugs: number, prompts: {name: string, version: number, model: string}[],
+ *   statements: Statement[], citations: Citation[], columns: Column[], groups: Group[], prompts: {name: string, version: number, model: string}[],
  *   gate: {statements: number, supported: number, unsupported: number, undecided: number, uncited: number, dropped: {text: string, reason: string}[], verifier: string},
  *   columns: {drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}[],
  *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
  *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer
  * @typedef {{name: string, version: string, chunks: number, documents: number, kind: "labels" | "documents"}} Corpus
- * @typedef {{corpora: Corpus[], feedback: boolean, upload: string[], strategies: {name: string, title: string}[], defaults: Record<string, any>}} Offer
+ * @typedef {{corpora: Corpus[], feedback: boolean, upload: string[], strategies: {name: string, title: string}[], model: string, defaults: Record<string, any>}} Offer
  * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbor
  * @typedef {{name: string, stands_for: string}} Name
  * @typedef {{value: string, title: string, labels: number}} FilterValue

@@ -339,11 +339,3 @@ def test_another_engine_decides(replied: Asked, index: fdarx.Index) -> None:
     assert index.answer(QUESTION).gate.verifier == "exact"
     with pytest.raises(ValueError, match="names no server"):
         replied("x", verifier="language-model:x")
-
-
-def test_the_baseline_passes_the_same_gate(index: fdarx.Index) -> None:
-    for question in (QUESTION, "What is the maximum dose of Velora?"):
-        answer = index.answer(question)
-        assert answer.gate.supported == answer.gate.statements >= 1 and quotes(answer)
-        assert [one.verdict for one in answer.statements] == ["supported"] * answer.gate.statements
-        assert answer.marked == answer.text

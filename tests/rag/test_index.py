@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import fdarx_core as fdarx
-from fdarx_core.baseline.refusals import LABELS_SAY_NOTHING
 from fdarx_core.llm import Unparsable
+from fdarx_core.rag.quotes import NO_MODEL
 from fdarx_core.records import Chunk, LabelVersion
 from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.storage import StorageError
@@ -19,6 +19,7 @@ from jobs import cli
 from tests.conftest import REPOSITORY
 from tests.documents.files import make_pdf
 from tests.llm.loopback_server import LoopbackServer
+from tests.rag.scopes import NAMED, asks_for_scope
 from tests.retrieval.index_chunks import label
 
 CHUNKS = [
@@ -69,17 +70,17 @@ def test_what_cannot_be_searched(index: fdarx.Index, tmp_path: Path) -> None:
         fdarx.Index.open(tmp_path)
 
 
-def test_answer_by_the_built_in_rules(index: fdarx.Index) -> None:
+def test_without_a_model_the_passages_are_quoted(index: fdarx.Index) -> None:
     answer = index.answer(QUESTION)
-    assert answer.text == "The maximum dose of Velora is 40 mg daily [1]."
+    assert answer.text == f"{NO_MODEL}\n\n“The maximum dose of Velora is 40 mg daily” [1]"
     [citation] = answer.citations
     assert citation.hit is answer.contexts[0] and (citation.n, citation.drug) == (1, "Velora")
     assert citation.quote == "The maximum dose of Velora is 40 mg daily." and citation.verdict == "supported"
-    assert answer.text[slice(*citation.statement)] == answer.text
-    assert (answer.gate.statements, answer.gate.supported, answer.gate.dropped) == (1, 1, [])
-    assert (answer.refused, answer.model) == (False, "baseline")
-    refusal = index.answer("Which colour do the tablets of Velora have?")
-    assert (refusal.text, refusal.refused, refusal.citations) == (LABELS_SAY_NOTHING, True, [])
+    assert answer.text[slice(*citation.statement)] == "“The maximum dose of Velora is 40 mg daily” [1]"
+    assert (answer.gate.statements, answer.refused, answer.model) == (0, False, "baseline")
+    assert answer.marked == answer.text
+    unanswered = index.answer("Which colour do the tablets of Velora have?")
+    assert unanswered.contexts and unanswered.text.startswith(NO_MODEL)
     nothing = index.answer("zebra")
     assert (nothing.refused, nothing.contexts) == (True, [])
     assert index.answer(QUESTION, strategy="qa_rag", postprocess="score").citations[0].hit.set_id == "s1"
@@ -101,7 +102,7 @@ def test_a_version_rests_on_the_record_of_the_label(tmp_path: Path, reply: str, 
     asked = "When was the label of Velora last revised?"
     replies = iter([reply, "The label was last revised on May 2, 2023 [1]."])
     with (
-        LoopbackServer(answer=lambda body: next(replies)) as server,
+        LoopbackServer(answer=lambda body: NAMED if asks_for_scope(body) else next(replies)) as server,
         fdarx.Model("tiny", base_url=server.openai_url) as model,
     ):
         answer = index.answer(asked, model=model, verifier="exact")
@@ -109,7 +110,6 @@ def test_a_version_rests_on_the_record_of_the_label(tmp_path: Path, reply: str, 
     [citation] = answer.citations
     assert (answer.text, citation.quote, citation.effective_date) == (reply, "", "2024-05-01")
     assert citation.verdict == verdict
-    assert index.answer(asked).text.startswith("The label of Velora by Acme has the effective date 2024-05-01")
 
 
 def test_a_citation_of_a_pdf_names_its_page(tmp_path: Path) -> None:
@@ -125,13 +125,13 @@ def test_answer_within_a_running_event_loop(index: fdarx.Index) -> None:
     async def notebook() -> str:
         return str(index.answer(QUESTION).text)
 
-    assert asyncio.run(notebook()).endswith("[1].")
+    assert asyncio.run(notebook()).endswith("[1]")
 
 
 def test_answer_by_a_model(index: fdarx.Index) -> None:
     replies = iter(["<think>hm</think>At most 40 mg [1, 7].", ""])
     with (
-        LoopbackServer(answer=lambda body: next(replies)) as server,
+        LoopbackServer(answer=lambda body: NAMED if asks_for_scope(body) else next(replies)) as server,
         fdarx.Model("tiny", base_url=server.openai_url) as model,
     ):
         answer = index.answer(QUESTION, model=model)
@@ -142,15 +142,13 @@ def test_answer_by_a_model(index: fdarx.Index) -> None:
 
 
 def test_neither_ray_nor_torch_is_needed(place: Path) -> None:
-    """Where torch is installed, an answer by the built-in rules loads a model; a search by words does not."""
     code = (
         "import sys, fdarx_core; heavy = {'ray', 'torch', 'sentence_transformers'}; "
-        f"index = fdarx_core.Index.open({str(place)!r}); index.search('dose'); "
-        "print(sorted(heavy & set(sys.modules))); "
-        f"index.answer({QUESTION!r}); print('ray' in sys.modules)"
+        f"index = fdarx_core.Index.open({str(place)!r}); index.answer({QUESTION!r}); "
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["[]", "False"]
+    assert done.stdout.split() == ["[]"]
 
 
 def test_an_older_version(tmp_path: Path) -> None:

@@ -20,12 +20,11 @@ import uvicorn
 
 from fdarx_core.documents.isolated import DEFAULT_LIMITS, ParsingLimits
 from fdarx_core.labels.drugs import Mention
-from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig
+from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, response_to
 from fdarx_core.pipeline.uploading import UploadedDocuments, UploadIndexer
-from fdarx_core.rag.label_groups import find_label_groups
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
-from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import AbsentDrug, Chunk, LabelGroups, LabelVersion, Request, Response, SearchHit
+from fdarx_core.rag.tasks import QUESTION_SCOPE, RAG_RULES_VERSION, RAG_TASKS
+from fdarx_core.records import AbsentDrug, Chunk, LabelVersion, Request, Response, SearchHit
 from fdarx_core.retrieval.index import (
     ChunkFilter,
     FilterValue,
@@ -39,6 +38,7 @@ from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
 from serving.retriever import CorpusStore
 from tests.rag.class_labels import class_chunks
 from tests.rag.found import disagreeing_labels
+from tests.rag.scopes import NAMED
 
 HTML = "<script>alert('x')</script> & <b>bold</b>"
 _LABELS = (
@@ -118,6 +118,14 @@ def by_rules() -> Model:
     return Model(ask, endpoint.name)
 
 
+async def _tell_dose(request: Request) -> Response:
+    return response_to(request, "It is 10 mg twice a day [1].")
+
+
+BY_MODEL = Model(_tell_dose)
+"""A model that has one answer."""
+
+
 def by_server(url: str, **more: Any) -> Model:
     """A model on a server."""
     config = ModelConfig(name="loopback", model="m", base_url=url, **more)
@@ -129,6 +137,8 @@ def by_server(url: str, **more: Any) -> Model:
 class LocalBackend:
     """`hold` delays each search and model's reply; `search_fault` is raised by searches; `cancelled` counts.
 
+    The model is asked which labels a question is about only with `asks_scope`: most tests count what it is asked.
+
     The corpora of `store`, at `places`, take documents; the others are invented.
     """
 
@@ -137,6 +147,7 @@ class LocalBackend:
     budget: int | None = None
     postprocessors: Sequence[str] = ("none", "score")
     hypothesis: str = "baseline"
+    asks_scope: bool = False
     hold: float = 0.0
     search_fault: Unavailable | None = None
     missing: dict[str, str] = field(default_factory=dict)
@@ -197,9 +208,11 @@ class LocalBackend:
         return self.missing
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        model = self.model
+        if not self.asks_scope and calls[0][0] == QUESTION_SCOPE:
+            return [response_to(task.request(slots, endpoint=model.name), NAMED) for task, slots in calls]
         async with _Counted(self, role):
             await asyncio.sleep(self.hold)
-            model = self.model
             requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in calls]
             return list(await asyncio.gather(*map(model.ask, requests)))
 
@@ -221,18 +234,8 @@ class LocalBackend:
     async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self.opened(corpus), text)
 
-    async def label_groups(
-        self, corpus: str, question: str, filter: ChunkFilter, most: int
-    ) -> tuple[str, LabelGroups | None]:
-        if self.search_fault:
-            raise self.search_fault
-        return self.opened(corpus).version, find_label_groups(self.opened(corpus), question, filter, most)
-
     async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
         return [self.opened(corpus).label_drugs.names.find(text) for text in texts]
-
-    async def similarities(self, corpus: str, question: str, texts: Sequence[str]) -> list[float] | None:
-        return None
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")

@@ -197,10 +197,10 @@ class PageServer:
             "statements": self.play.statements or [], "degraded": self.play.degraded, "passages": self._passages(),
             "citations": [*map(self._citation, cited)],
             "gate": self.play.gate, "columns": self.play.columns,
-            "prompts": [{"name": "answer_with_citations", "version": 3, "model": "baseline"}],
+            "prompts": [{"name": "answer_with_citations", "version": 3, "model": "tiny"}],
             "standalone_question": self.play.standalone or body["question"],
             "strategy": body["strategy"], "retriever": "bm25", "postprocess": "none", "searches": self._searches(body),
-            "timings_ms": times, "model": "baseline", "index": {"corpus": corpus, "version": "20250114-3f9c"},
+            "timings_ms": times, "model": "tiny", "index": {"corpus": corpus, "version": "20250114-3f9c"},
             "usage": usage,
         }  # fmt: skip
         if self.play.citations is not None:

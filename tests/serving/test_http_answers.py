@@ -14,10 +14,21 @@ import pytest
 
 from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.rag.gate import INSTRUCTIONS_WITHHELD
+from fdarx_core.rag.quotes import NO_MODEL
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
 from serving.http import Overloaded, Unavailable
 from tests.llm.loopback_server import Fault, LoopbackServer
-from tests.serving.local_service import HTML, LocalBackend, Model, Reply, Service, by_server, eventually, service
+from tests.serving.local_service import (
+    BY_MODEL,
+    HTML,
+    LocalBackend,
+    Model,
+    Reply,
+    Service,
+    by_server,
+    eventually,
+    service,
+)
 
 ANSWER = "It is 10 mg twice a day [1]."
 
@@ -40,12 +51,15 @@ def test_an_answer_cites_passages_that_are_there(served: Service) -> None:
     [citation] = reply["citations"]
     assert [citation["n"]] == [one["n"] for one in reply["passages"] if one["cited"]] == [1]
     assert citation["quote"] == reply["passages"][0]["text"][citation["start"] : citation["end"]]
-    assert reply["answer"][citation["statement_start"] : citation["statement_end"]] == reply["answer"]
+    no_model, quotation = reply["answer"].split("\n\n")
+    assert no_model == NO_MODEL and quotation == f"“{citation['quote'].removesuffix('.')}” [1]"
+    assert reply["answer"][citation["statement_start"] : citation["statement_end"]] == quotation
     assert citation["verdict"] == "supported"
-    counts = {"statements": 1, "supported": 1, "unsupported": 0, "undecided": 0, "uncited": 0}
-    assert reply["gate"] == {**counts, "dropped": [], "verifier": "exact"} and not reply["withheld"]
-    whole = {"start": 0, "end": len(reply["answer"]), "verdict": "supported", "citations": [1]}
-    assert reply["statements"] == [whole]
+    counts = {"statements": 0, "supported": 0, "unsupported": 0, "undecided": 0, "uncited": 0}
+    assert reply["gate"] == {**counts, "dropped": [], "verifier": ""} and not reply["withheld"]
+    start = len(reply["answer"]) - len(quotation)
+    quoted = {"start": start, "end": len(reply["answer"]), "verdict": "supported", "citations": [1]}
+    assert reply["statements"] == [quoted]
     assert reply["passages"][0]["chunk_id"] == "l0" and reply["passages"][0]["section"] == "DOSAGE"
     assert reply["index"] == {"corpus": "labels", "version": served.world.corpora()["labels"].version}
     assert reply["searches"] == [reply["question"]] and reply["model"] == "baseline"
@@ -253,7 +267,7 @@ def test_a_model_that_is_gone_costs_the_answer_and_not_the_passages() -> None:
 
 @pytest.mark.parametrize("strategy", ["question", "hyde"])
 def test_a_model_that_keeps_silent_is_gone_on_without(strategy: str) -> None:
-    with service(LocalBackend(hold=30), model_s=0.1) as served:
+    with service(LocalBackend(BY_MODEL, hold=30), model_s=0.1) as served:
         told = served.ask(strategy=strategy).json()
         assert told["passages"] and "answer: too_slow" in told["degraded"] and told["answer"] == ""
         *_, (name, done) = events(served.ask(strategy=strategy, stream=True))
@@ -331,5 +345,5 @@ def test_texts_of_searches_do_not_return_instructions(strategy: str) -> None:
         service(LocalBackend(by_server(model.openai_url), hypothesis="loopback")) as served,
     ):
         reply = served.ask(strategy=strategy).json()
-        assert reply["searches"] == [INSTRUCTIONS_WITHHELD] and reply["passages"]
+        assert reply["searches"] == [INSTRUCTIONS_WITHHELD]
         assert "I was told" not in served.ask(strategy=strategy, stream=True).body.decode()

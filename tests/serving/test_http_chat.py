@@ -34,7 +34,10 @@ def chunks(reply: Reply) -> list[Any]:
 def test_a_chat_says_what_an_answer_says(served: Service) -> None:
     answer, told = served.ask(QUESTION, strategy="hyde").json(), chat(served, model="labels/hyde").json()
     [choice] = told["choices"]
-    assert choice["message"] == {"role": "assistant", "content": answer["answer"]} and choice["finish_reason"] == "stop"
+    assert choice["message"]["role"] == "assistant" and choice["finish_reason"] == "stop"
+    said, passages = choice["message"]["content"].split("\n\nPassages:\n")
+    assert said == answer["answer"] and passages.split("\n")[0] == "[1] Velocimab — DOSAGE"
+    assert len(passages.split("\n")) == len(answer["passages"])
     assert told["fdarx"]["passages"] == answer["passages"] and told["fdarx"]["citations"] == answer["citations"]
     assert told["object"] == "chat.completion" and told["model"] == "labels/hyde"
     assert told["usage"] == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}

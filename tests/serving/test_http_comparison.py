@@ -22,12 +22,6 @@ REPLIES = {
 }
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Service]:
-    with service() as running:
-        yield running
-
-
 def prompt(body: Any) -> str:
     return str(body["messages"][-1]["content"])
 
@@ -44,6 +38,23 @@ def numbers(body: Any) -> list[str]:
 def answer_each(body: Any) -> str:
     """A model that cites all contexts that it is shown."""
     return REPLIES[drug_asked(body)].format(own="".join(f"[{number}]" for number in numbers(body)))
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Service]:
+    with LoopbackServer(answer_any) as model, service(LocalBackend(by_server(model.openai_url))) as running:
+        yield running
+
+
+def answer_any(body: Any) -> Any:
+    """A model that answers for a drug, and else writes three questions, or a score."""
+    if drug_asked(body):
+        return answer_each(body)
+    return (
+        '{"questions": ["What dose?", "Which dose?", "How much?"]}'
+        if "questions" in str(body)
+        else "Velocimab and ostrelin have a dose."
+    )
 
 
 def paragraphs(reply: dict[str, Any]) -> dict[str, str]:
@@ -159,9 +170,11 @@ def test_a_comparison_in_python(tmp_path: Path) -> None:
     store = IndexStore(str(tmp_path))
     store.commit([store.write_segment(label_chunks())])
     index = fdarx.Index.open(tmp_path)
-    answer = index.answer(QUESTION)
+    with LoopbackServer(answer_each) as server, fdarx.Model("tiny", base_url=server.openai_url) as model:
+        answer = index.answer(QUESTION, model=model)
     assert [one.drug for one in answer.columns] == ["velocimab", "ostrelin"]
     for citation in answer.citations:
         [column] = [one for one in answer.columns if one.answer_start <= citation.statement[0] < one.answer_end]
         assert citation.hit == answer.contexts[citation.n - 1] and citation.drug.lower() == column.drug
-    assert index.answer("What is the dose of velocimab?").columns == []
+    without = index.answer(QUESTION)
+    assert without.columns == [] and {one.drug for one in without.contexts} == {"Velocimab", "Ostrelin"}

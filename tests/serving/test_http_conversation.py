@@ -36,22 +36,15 @@ def rewriting(reply: Any) -> Any:
     return answer
 
 
-def test_the_drug_and_the_topic_in_hand_are_carried_forward(served: Service) -> None:
-    stored = served.ask("How is it stored?", history=HISTORY).json()
-    assert stored["standalone_question"] == "How is it stored (velocimab)?"
-    assert stored["question"] == "How is it stored?" and stored["degraded"] is None
-    assert {one["drug"] for one in stored["passages"]} == {"Velocimab"}
-    assert stored["searches"] == [stored["standalone_question"]]
-    missed = served.ask("and after a missed one?", history=HISTORY).json()
-    assert missed["standalone_question"] == "What is the recommended dose of velocimab, and after a missed one?"
-    assert missed["passages"][0]["drug"] == "Velocimab"
-    other = served.ask("and for ostrelin?", history=HISTORY).json()
-    assert other["standalone_question"] == "What is the recommended dose of ostrelin?"
-    assert {one["drug"] for one in other["passages"]} == {"Ostrelin"}
-    assert served.ask(FIRST).json()["standalone_question"] == FIRST
+def test_without_a_model_a_question_is_searched_as_it_is(served: Service) -> None:
+    for question in ("How is it stored?", "and for ostrelin?", FIRST):
+        reply = served.ask(question, history=HISTORY).json()
+        assert reply["standalone_question"] == question and reply["searches"] == [question]
+        assert reply["degraded"] is None and served.world.asked["rewriter"] == 0
 
 
-def test_search_and_streams_rewrite_alike(served: Service) -> None:
+def test_search_and_streams_rewrite_alike(rewritten: Service) -> None:
+    served = rewritten
     more: dict[str, Any] = {"question": "How is it stored?", "history": HISTORY}
     whole = served.ask(**more).json()
     found = served.post("/v1/search", more).json()
@@ -63,7 +56,17 @@ def test_search_and_streams_rewrite_alike(served: Service) -> None:
     assert told[-1][1]["answer"] == whole["answer"]
 
 
-def test_a_chat_is_a_conversation(served: Service) -> None:
+@pytest.fixture(scope="module")
+def rewritten() -> Iterator[Service]:
+    with (
+        LoopbackServer(rewriting({"question": STANDALONE})) as model,
+        service(LocalBackend(by_server(model.openai_url))) as running,
+    ):
+        yield running
+
+
+def test_a_chat_is_a_conversation(rewritten: Service) -> None:
+    served = rewritten
     turns = [
         {"role": "system", "content": "Answer in French."},
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]},
@@ -73,11 +76,9 @@ def test_a_chat_is_a_conversation(served: Service) -> None:
         {"role": "user", "content": [{"type": "text", "text": "How is it stored?"}]},
     ]
     chat = served.post("/v1/chat/completions", {"model": "labels", "messages": turns}).json()
-    assert chat["fdarx"]["standalone_question"] == "How is it stored (velocimab)?"
     alone = served.ask("How is it stored?", history=HISTORY).json()
-    assert (
-        chat["choices"][0]["message"]["content"] == alone["answer"] and chat["fdarx"]["passages"] == alone["passages"]
-    )
+    assert chat["choices"][0]["message"]["content"] == f"[unverified] {alone['answer']}"
+    assert chat["fdarx"]["standalone_question"] == STANDALONE and chat["fdarx"]["passages"] == alone["passages"]
 
 
 def test_a_long_chat_is_answered_and_a_long_history_is_refused(served: Service) -> None:
@@ -113,14 +114,14 @@ def test_a_model_rewrites_and_its_tokens_count() -> None:
 
 
 @pytest.mark.parametrize("reply", [{"question": ""}, {"rewritten": STANDALONE}, {"question": "x" * 5_000}])
-def test_without_a_usable_rewriting_the_rules_rewrite(reply: Any) -> None:
+def test_without_a_usable_rewriting_the_question_stays(reply: Any) -> None:
     with LoopbackServer(rewriting(reply)) as model, service(LocalBackend(by_server(model.openai_url))) as served:
         told = served.ask("How is it stored?", history=HISTORY).json()
-        assert told["standalone_question"] == "How is it stored (velocimab)?" and told["answer"]
+        assert told["standalone_question"] == "How is it stored?" and told["answer"]
         assert told["degraded"] == "standalone_question: wrong_shape"
         model.faults = lambda call: Fault(status=400, error={"message": "no"})
         told = served.ask("How is it stored?", history=HISTORY).json()
-        assert told["standalone_question"] == "How is it stored (velocimab)?" and not told["answer"]
+        assert told["standalone_question"] == "How is it stored?" and not told["answer"]
         assert told["degraded"].startswith("standalone_question: failed_request")
 
 
@@ -128,7 +129,12 @@ def test_a_conversation_in_python(tmp_path: Path) -> None:
     store = IndexStore(str(tmp_path))
     store.commit([store.write_segment(label_chunks())])
     index = fdarx.Index.open(tmp_path)
-    answer = index.answer("and after a missed one?", history=[(FIRST, "It is 10 mg twice a day [1].")])
-    assert answer.standalone_question == "What is the recommended dose of velocimab, and after a missed one?"
-    assert {hit.drug for hit in answer.contexts} == {"Velocimab"}
-    assert index.answer(FIRST).standalone_question == FIRST
+    history = [(FIRST, "It is 10 mg twice a day [1].")]
+    with (
+        LoopbackServer(rewriting({"question": STANDALONE})) as server,
+        fdarx.Model("tiny", base_url=server.openai_url) as model,
+    ):
+        answer = index.answer("and the other one?", model=model, history=history)
+    assert answer.standalone_question == STANDALONE
+    assert {hit.drug for hit in answer.contexts} == {"Ostrelin"}
+    assert index.answer("How is it stored?", history=history).standalone_question == "How is it stored?"

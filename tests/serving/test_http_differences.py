@@ -43,7 +43,8 @@ def test_an_answer_ends_with_the_numbers_of_others(served: Service) -> None:
     told = events(served.ask(QUESTION, stream=True))
     assert "".join(data["text"] for name, data in told if name == "delta") == reply["answer"] == told[-1][1]["answer"]
     chat = {"model": "disagreeing", "messages": [{"role": "user", "content": QUESTION}]}
-    assert served.post("/v1/chat/completions", chat).json()["choices"][0]["message"]["content"] == reply["answer"]
+    content = served.post("/v1/chat/completions", chat).json()["choices"][0]["message"]["content"]
+    assert content.startswith(reply["answer"])
 
 
 def test_the_answer_of_a_model_ends_with_them_too() -> None:

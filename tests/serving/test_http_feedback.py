@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fdarx_core.llm import response_to
+from fdarx_core.records import Request, Response
 from fdarx_core.review.review_set import open_review
 from fdarx_core.storage import RunConflict
 from jobs.review import import_files, report
 from tests.llm.loopback_server import LoopbackServer
-from tests.serving.local_service import LocalBackend, Service, by_server, keys_file, service
+from tests.serving.local_service import LocalBackend, Model, Service, by_server, keys_file, service
 
 HASHES = "\n".join(
     (
@@ -29,9 +32,15 @@ def judge(running: Service, reply: dict[str, Any], verdict: str, **more: Any) ->
     return running.post("/v1/feedback", body, headers=headers).status
 
 
+async def quote_first(request: Request) -> Response:
+    """Answer as a model that quotes the first context."""
+    [text] = re.findall(r'<context number="1"[^>]*>\s*(.*?)\s*</context>', request.messages[-1]["content"], re.DOTALL)
+    return response_to(request, f"{text.removesuffix('.')} [1].")
+
+
 def test_judgments_become_annotations_of_a_review(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, review = tmp_path / "feedback.jsonl", str(tmp_path / "review")
-    with service(feedback=file) as running:
+    with service(LocalBackend(Model(quote_first)), feedback=file) as running:
         assert running.get("/v1/corpora").json()["feedback"] is True
         dose = running.ask().json()
         side = running.ask("What may ostrelin cause?").json()
@@ -53,7 +62,8 @@ def test_judgments_become_annotations_of_a_review(tmp_path: Path, capsys: pytest
     assert [(mark.annotator, mark.value, mark.remark) for mark in marks.values()] == [
         ("reader", "good", ""), ("reader", "bad", "Drowsiness only."), ("reader", "good", "")
     ]  # fmt: skip
-    assert stored.items()[0].decision == "good" and "10 mg" in stored.items()[0].context
+    [item] = [one for one in stored.items() if one.question == dose["question"]]
+    assert item.decision == "good" and "10 mg" in item.context
     assert report(review) == 0
     assert "Answer of the service" in (tmp_path / "review/agreement.txt").read_text()
 

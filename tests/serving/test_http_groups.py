@@ -1,44 +1,72 @@
-"""Questions for several labels over HTTP."""
+"""Questions which labels say something, over HTTP: a model decides what is one, and answers for each drug."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
+from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING
+from fdarx_core.rag.quotes import NO_MODEL
 from tests.llm.loopback_server import LoopbackServer
+from tests.rag.scopes import NAMED, SEVERAL, asks_for_scope
 from tests.serving.local_service import LocalBackend, Service, by_server, service
 from tests.serving.test_http_answers import events
 
-QUESTION = "Which NPRDs are in the collection?"
+QUESTION = "Which labels warn that their effects on bleeding with thinarol are increased?"
+
+
+def answer(body: Mapping[str, Any]) -> str:
+    """Reply as a model that finds an answer in passages on bleeding alone."""
+    asked = str(body["messages"][-1]["content"])
+    if asks_for_scope(body):
+        return SEVERAL if "Which labels" in asked or "Which drugs" in asked else NAMED
+    numbers = [part.split('"')[0] for part in asked.split('<context number="')[1:] if "effects of thinarol" in part]
+    return f"The effects of thinarol on bleeding are increased [{numbers[0]}]." if numbers else DOCUMENTS_SAY_NOTHING
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Service]:
-    with service(LocalBackend(names_of_corpora=("classes", "guides"))) as running:
+def model() -> Iterator[LoopbackServer]:
+    with LoopbackServer(answer) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def served(model: LoopbackServer) -> Iterator[Service]:
+    with service(LocalBackend(by_server(model.openai_url), ("classes", "guides"), asks_scope=True)) as running:
         yield running
 
 
-def test_the_reply_has_the_drugs_and_more_passages_than_k(served: Service) -> None:
+def test_each_drug_whose_labels_say_it_has_a_paragraph_and_a_row(served: Service) -> None:
     reply = served.ask(QUESTION, k=3).json()
-    assert len(reply["groups"]) == len(reply["passages"]) == 12 and reply["matching_drugs"] == 14
-    for group in reply["groups"]:
-        assert set(group) == {"drug", "names", "moieties", "labels", "newest", "citations"}
-        [passage] = [one for one in reply["passages"] if one["n"] in group["citations"]]
-        assert passage["cited"] and passage["moieties"] == group["moieties"] and group["labels"] == 1
-    assert reply["answer"].endswith("Labels of 2 more drugs match.") and reply["columns"] == []
+    assert 2 <= len(reply["groups"]) == len(reply["columns"]) <= 12 and not reply["refused"]
+    for group, column in zip(reply["groups"], reply["columns"], strict=True):
+        assert set(group) == {"drug", "moieties", "labels", "newest", "citations"}
+        assert group["moieties"] == column["moieties"] != ["thinarol"]
+        cited = [one for one in reply["passages"] if one["n"] in group["citations"]]
+        assert all(one["cited"] and one["moieties"] == group["moieties"] for one in cited)
+        assert reply["answer"][column["answer_start"] :].startswith("The effects of thinarol on bleeding are increased")
+    assert LABELS_SAY_NOTHING not in reply["answer"]
 
 
-def test_a_stream_and_a_chat_have_the_same_rows(served: Service) -> None:
+def test_a_stream_and_a_chat_have_the_same_text(served: Service) -> None:
     whole = served.ask(QUESTION).json()
     told = events(served.ask(QUESTION, stream=True))
     pieces = [data["text"] for name, data in told if name == "delta"]
-    assert "".join(pieces) == whole["answer"] == told[-1][1]["answer"] and len(pieces) > 10
+    assert "".join(pieces) == whole["answer"] == told[-1][1]["answer"]
     assert told[0][1]["groups"] == [] and told[-1][1]["groups"] == whole["groups"]
     chat = {"model": "classes", "messages": [{"role": "user", "content": QUESTION}]}
     reply = served.post("/v1/chat/completions", chat).json()
-    assert reply["choices"][0]["message"]["content"] == whole["answer"]
-    assert reply["fdarx"]["groups"] == whole["groups"] and reply["fdarx"]["matching_drugs"] == 14
+    assert reply["fdarx"]["groups"] == whole["groups"]
+
+
+def test_a_question_that_no_label_answers_is_refused_once(served: Service) -> None:
+    asked = "Which labels are of drugs indicated for raised pressure?"
+    reply = served.ask(asked).json()
+    assert (reply["answer"], reply["refused"], reply["groups"]) == (LABELS_SAY_NOTHING, True, [])
+    told = events(served.ask(asked, stream=True))
+    assert [data["text"] for name, data in told if name == "delta"] == [LABELS_SAY_NOTHING]
 
 
 def test_other_questions_and_documents_have_no_groups(served: Service) -> None:
@@ -47,17 +75,10 @@ def test_other_questions_and_documents_have_no_groups(served: Service) -> None:
         (QUESTION, {"corpus": "guides"}),
         (QUESTION, {"filter": {"drug": "widorel"}}),
     ):
-        reply = served.ask(question, **more).json()
-        assert reply["groups"] == [] and reply["matching_drugs"] == 0
+        assert served.ask(question, **more).json()["groups"] == []
 
 
-def test_a_model_answers_from_the_passages_of_all_drugs() -> None:
-    def answer(body: object) -> str:
-        return "Alplegine and beplegine are for relapsing forms of nerval sclerosis [1][2]."
-
-    with LoopbackServer(answer) as model:
-        world = LocalBackend(by_server(model.openai_url), names_of_corpora=("classes",))
-        with service(world) as running:
-            reply = running.ask("Which drugs are indicated for relapsing NS?").json()
-    assert reply["answer"].startswith("Alplegine and beplegine")
-    assert [one["citations"] for one in reply["groups"]] == [[1], [2]]
+def test_without_a_model_there_are_passages_alone() -> None:
+    with service(LocalBackend(names_of_corpora=("classes",))) as running:
+        reply = running.ask(QUESTION, filter={"any_drug": True}).json()
+    assert reply["groups"] == [] and reply["answer"].startswith(NO_MODEL) and len(reply["passages"]) == 6

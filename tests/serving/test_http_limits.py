@@ -28,7 +28,7 @@ from serving.http.access import (
     name_of_key,
 )
 from tests.llm.loopback_server import LoopbackServer
-from tests.serving.local_service import LocalBackend, Service, by_server, eventually, service
+from tests.serving.local_service import BY_MODEL, LocalBackend, Service, by_server, eventually, service
 
 QUESTION = "What is the recommended dose of velocimab?"
 
@@ -250,7 +250,7 @@ async def _at_once(served: Service, count: int) -> list[tuple[int, str | None]]:
 
 def test_more_than_a_replica_takes_on_is_503_at_once() -> None:
     """One client alone has half of the places."""
-    with service(LocalBackend(hold=0.3), in_flight=8, waiting=2, wait_s=0.05) as served:
+    with service(LocalBackend(BY_MODEL, hold=0.3), in_flight=8, waiting=2, wait_s=0.05) as served:
         replies = asyncio.run(_at_once(served, 30))
         assert [status for status, _ in replies].count(200) == 4
         assert {reply for reply in replies if reply[0] != 200} == {(503, "1")}
@@ -261,7 +261,7 @@ def test_more_than_a_replica_takes_on_is_503_at_once() -> None:
 
 
 def test_those_who_wait_get_the_places_that_come_free() -> None:
-    with service(LocalBackend(hold=0.02), in_flight=8, waiting=60, wait_s=5) as served:
+    with service(LocalBackend(BY_MODEL, hold=0.02), in_flight=8, waiting=60, wait_s=5) as served:
         assert {status for status, _ in asyncio.run(_at_once(served, 30))} == {200}
         assert served.meter.most_in_flight == 4
 
@@ -273,7 +273,10 @@ def test_one_key_does_not_starve_the_other(tmp_path: Path) -> None:
     """18 slow requests of one key would take all places, and all room to wait."""
     file = tmp_path / "keys"
     greedy, other = ({"X-API-Key": add_key(file, name)} for name in ("greedy", "other"))
-    with service(keys_file=file, in_flight=16, waiting=2) as served, ThreadPoolExecutor() as pool:
+    with (
+        service(LocalBackend(BY_MODEL), keys_file=file, in_flight=16, waiting=2) as served,
+        ThreadPoolExecutor() as pool,
+    ):
         assert served.post("/v1/answers", {"question": QUESTION}, headers=other).status == 200  # what is loaded once is
         served.world.hold = 8
         with ThreadPoolExecutor(18) as many:
@@ -331,7 +334,7 @@ def test_no_byte_of_a_body_is_read_without_a_key(tmp_path: Path, method: str, pa
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_deadline_cancels_the_work(stream: bool) -> None:
-    with service(LocalBackend(hold=30), deadline_s=20) as served:
+    with service(LocalBackend(BY_MODEL, hold=30), deadline_s=20) as served:
         body = {"question": QUESTION, "stream": stream}
         reply = served.post("/v1/answers", body, headers={"X-Deadline-Ms": "100"})
         if stream:
@@ -342,7 +345,7 @@ def test_a_deadline_cancels_the_work(stream: bool) -> None:
 
 
 def test_no_request_may_ask_for_more_than_the_servers_deadline() -> None:
-    with service(LocalBackend(hold=30), deadline_s=0.1) as served:
+    with service(LocalBackend(BY_MODEL, hold=30), deadline_s=0.1) as served:
         reply = served.post(
             "/v1/answers", {"question": QUESTION, "strategy": "hyde"}, headers={"X-Deadline-Ms": "9" * 30}
         )
@@ -358,7 +361,7 @@ def test_a_client_that_leaves_ends_the_work(stream: bool, lines: Any) -> None:
             async with session.post(f"{served.url}/v1/answers", json=body) as reply:
                 await reply.read()
 
-    with service(LocalBackend(hold=30)) as served:
+    with service(LocalBackend(BY_MODEL, hold=30)) as served:
         with pytest.raises(asyncio.TimeoutError):
             asyncio.run(leave(served))
         assert eventually(lambda: served.world.cancelled["answerer"] == 1 and served.meter.now_in_flight == 0)

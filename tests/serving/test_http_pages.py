@@ -62,6 +62,7 @@ def test_corpora_say_all_that_a_request_may_name(served: Service) -> None:
     ]
     assert told["corpora"][0]["retrievers"] == ["bm25", "tfidf"] and told["postprocessors"] == ["none", "score"]
     assert [one["name"] for one in told["strategies"]][:3] == ["question", "hypothetical_answer", "qa_rag"]
+    assert told["model"] == "baseline"
     defaults = told["defaults"]
     assert defaults.pop("longest_question") == 321
     named = {"corpus": "labels", "strategy": "question", "postprocess": "none", "retriever": "bm25"}

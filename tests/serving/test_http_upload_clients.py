@@ -139,17 +139,6 @@ def test_an_uploaded_label_cannot_take_words_of_questions_for_names_of_its_drug(
     assert texts <= {one["text"] for one in after["passages"]}
 
 
-@pytest.mark.parametrize("question", ["Which labels mention hiccups?", "Which labels mention ABX?"])
-def test_questions_for_several_labels_count_no_uploaded_label(clients: Clients, question: str) -> None:
-    before = clients.ask(question)
-    clients.upload("spoof.xml", SPOOF)
-    clients.upload("short.txt", b"Severe hiccups (ABX) are rare. ABX are severe hiccups of adults, as all know.")
-    after = clients.ask(question)
-    assert bool(before["groups"]) == ("hiccups" in question)
-    assert after["groups"] == before["groups"]
-    assert after["answer"] == before["answer"] or not before["groups"]
-
-
 def test_a_label_of_a_drug_that_no_other_label_is_of_is_found_by_its_name(clients: Clients) -> None:
     text = section("<paragraph>The dose of warfarin is 5 mg a day.</paragraph>", "DOSAGE AND ADMINISTRATION", "34068-7")
     about = subject(product("Zarvolex", "warfarin", "1-1", substance("WARFARIN", "U2", "WARFARIN", "U2")))

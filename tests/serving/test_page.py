@@ -34,9 +34,7 @@ def test_an_answer_streams_in_and_a_citation_opens_its_passage_highlighted_in_it
     expect(page.locator("article")).to_have_attribute("data-state", "answered")
     assert page.locator(".answer").text_content() == reads(ANSWER)
     expect(page.locator(".passages .cited")).to_have_count(3)
-    expect(page.locator(".made")).to_contain_text(
-        "Model baseline · prompts answer_with_citations version 3 · index labels"
-    )
+    expect(page.locator(".made")).to_contain_text("Model tiny · prompts answer_with_citations version 3 · index labels")
     expect(page.get_by_role("button", name="Ask")).to_be_visible()
 
     page.locator(".answer .citation").first.click()

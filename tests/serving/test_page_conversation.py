@@ -261,7 +261,7 @@ def test_an_answer_is_saved_with_all_that_it_was_made_from(page: Page, server: P
         "2 checked by tiny: 1 supported, 0 not supported, 0 unverified, 0 without a citation, 1 removed.",
         "removed (the cited passages are not about its drug): x", "### [4] Ostrelin oral solution (not cited)",
         "- Effective date: 2025-01-14\n- Version: 3\n- Set id: 0000", "> - age 75 years or older\n",
-        "- Model: baseline\n- Prompts: answer_with_citations version 3 (baseline)\n", "- Strategy: question\n",
+        "- Model: tiny\n- Prompts: answer_with_citations version 3 (tiny)\n", "- Strategy: question\n",
         "- Index version: 20250114-3f9c\n",
     ):  # fmt: skip
         assert part in text

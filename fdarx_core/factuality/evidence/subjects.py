@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fdarx_core.baseline.rag_answering import key_words
+from fdarx_core.baseline.search_texts import key_words
 from fdarx_core.baseline.stems import is_stop_word
 from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.labels.drugs import DrugNames, words_of

@@ -34,6 +34,7 @@ class ChunkFilter:
         exclude: ids, titles or sources of documents to leave out.
         drugs: any of several drugs.
         any_drug: whether a search that names drugs may return other drugs as well (see `rag.search`).
+        each_drug: the same, with the best chunk of each drug first, then the second best of each.
         section: the LOINC code of a section of labels (`Chunk.section_code`).
         labeler: the labeler's whole name; case and white space are ignored.
         document_type: the LOINC code of a type of labels, such as 34391-3 for human prescription drugs.
@@ -49,6 +50,7 @@ class ChunkFilter:
     exclude: tuple[str, ...] = ()
     drugs: tuple[str, ...] = ()
     any_drug: bool = False
+    each_drug: bool = False
     section: str = ""
     labeler: str = ""
     document_type: str = ""
@@ -290,12 +292,6 @@ class ChunkTable:
     def has_labels(self) -> bool:
         """Whether any document is the label of a drug, and nobody uploaded it."""
         return bool((self.label_drugs.numbers >= 0).any())
-
-    def are_labels(self, positions: Integers) -> bool:
-        """Return whether all chunks at some positions, at least one, are passages of labels."""
-        documents = self.documents[positions]
-        numbers = np.maximum(self.label_drugs.numbers, self.uploaded_drugs.numbers)
-        return len(positions) > 0 and bool((numbers[documents] >= 0).all())
 
     @property
     def section_codes(self) -> npt.NDArray[np.str_]:

@@ -10,9 +10,9 @@ import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
+from fdarx_core.baseline.tokens import word_set
 from fdarx_core.labels.drugs import WORD, Drug, DrugNames, Mention, Words, drug_of, words_of
 from fdarx_core.labels.lexicon import medicine_names
-from fdarx_core.labels.question_sections import question_weight, word_stems
 from fdarx_core.records import Product
 from fdarx_core.retrieval.lexical import Integers
 
@@ -33,8 +33,7 @@ class NamedDrug:
     own: tuple[int, ...]
 
 
-def _is_no_word_of_questions(word: str) -> bool:
-    return all(question_weight(stem) == 1 for stem in word_stems(word))
+_QUESTION_WORDS = word_set("question_words") | word_set("label_words") | word_set("stem_stop_words")
 
 
 class LabelDrugs:
@@ -104,7 +103,7 @@ class LabelDrugs:
         written, alone = {*words_of(text)}, not others.named(text)
 
         def is_name(words: Words) -> bool:
-            is_new = any(not others.names.has_word(word) and _is_no_word_of_questions(word) for word in words)
+            is_new = any(not others.names.has_word(word) and word not in _QUESTION_WORDS for word in words)
             return written.issuperset(words) and bool(medicine_names().medicine(words) or (alone and is_new))
 
         return [one for one in self.named(text) if is_name(words_of(one.name)) and not others.named(one.name)]
@@ -183,10 +182,4 @@ class LabelDrugs:
         for mention in reversed(self.names.find(text)):
             if not mention.exact:
                 text = text[: mention.start] + mention.name + text[mention.end :]
-        return text
-
-    def without_names(self, text: str) -> str:
-        """Return a text without the names of drugs."""
-        for mention in reversed(self.names.find(text)):
-            text = text[: mention.start] + text[mention.end :]
         return text

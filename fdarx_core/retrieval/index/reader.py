@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,17 +14,24 @@ from fdarx_core.plugins import PluginError
 from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
-from fdarx_core.retrieval.index.label_ranking import LabelRanker
 from fdarx_core.retrieval.index.near_copies import NearCopies
-from fdarx_core.retrieval.index.passage_words import PassageWords
 from fdarx_core.retrieval.index.segments import Manifest, SegmentRows, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
-from fdarx_core.retrieval.lexical import Mask, RankedList, tokenize
-from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, get_retriever
+from fdarx_core.retrieval.lexical import Integers, Mask, RankedList, tokenize
+from fdarx_core.retrieval.retrievers import (
+    RETRIEVERS,
+    Collection,
+    Queries,
+    Retriever,
+    VectorSearch,
+    get_retriever,
+)
 from fdarx_core.storage import Location, StorageError
 
 NO_FILTER = ChunkFilter()
+MOST_PARTS = 64
+"""Parts of a collection that are kept for the next search: the passages of a drug's labels, mostly."""
 INDEX_ENCODER = "cosine"
 """The name under which retrievers know the embedding model of an index."""
 
@@ -53,6 +61,7 @@ class IndexReader(ChunkTable):
         searches = {INDEX_ENCODER: vector_index.search} if vector_index else {}
         self._collection = Collection(self.texts(), matching_only=True, searches=searches)
         _ = self._collection.bm25  # built before threads share the reader
+        self._parts = _Parts(self._collection)
         self._retrievers = _usable_retrievers(frozenset(searches))
         self.retrievers = tuple(self._retrievers)
 
@@ -91,6 +100,8 @@ class IndexReader(ChunkTable):
         vectors: Vectors | None = None,
         filter: ChunkFilter = NO_FILTER,
         within: Mask | None = None,
+        apart: bool = False,
+        keywords: Sequence[str] | None = None,
     ) -> list[RankedList]:
         """Return, for each text, the k best chunks that pass the filter: positions and scores, best first.
 
@@ -102,6 +113,9 @@ class IndexReader(ChunkTable):
             vectors: the vectors of the texts, for retrievers that need them: float32 of shape (texts, dimensions).
             filter: which chunks may be returned.
             within: which chunks may be returned, shape (chunks,), instead of a filter.
+            apart: whether the chunks that may be returned are ranked as a collection of their own: retrievers by words
+                weigh a word by its frequency in them alone.
+            keywords: what retrievers by words search for instead of the texts.
 
         Raises ValueError for a retriever that cannot search the index, and for a wrong k or wrong vectors.
         """
@@ -113,14 +127,19 @@ class IndexReader(ChunkTable):
         if unknown := sorted(retriever.encoders - self._collection.searches.keys()):
             raise ValueError(f"the index has no vectors of the encoder {unknown[0]!r}")
         allowed = within if within is not None or filter == NO_FILTER else self.matching(filter)
-        return retriever.rank(Queries(texts, encoded), self._collection, k, allowed)
+        queries = Queries(texts, encoded, keywords)
+        if not apart or allowed is None:
+            return retriever.rank(queries, self._collection, k, allowed)
+        part = self._parts.get(allowed)
+        rankings = retriever.rank(queries, part.collection, k)
+        return [[(int(part.positions[at]), score) for at, score in ranked] for ranked in rankings]
 
     def prepare(self) -> None:
         """Make what searches of labels need, which the first search does otherwise.
 
-        That is: names of drugs and medicines, near copies, stems of words.
+        That is: names of drugs and medicines, and near copies.
         """
-        _ = self.near_copies, self.label_ranker, self.headings, self.passage_words, self.uploaded_drugs
+        _ = self.near_copies, self.headings, self.uploaded_drugs
         self.label_drugs.absent("")
 
     @cached_property
@@ -155,16 +174,6 @@ class IndexReader(ChunkTable):
         )
         return [(set_id, drug, label.effective_date) for set_id, drug in rows if (label := self.labels.get(set_id))]
 
-    @cached_property
-    def label_ranker(self) -> LabelRanker:
-        """The ranking of passages of labels."""
-        return LabelRanker(self._collection.inverted_index, self.section_codes)
-
-    @cached_property
-    def passage_words(self) -> PassageWords:
-        """The words of the passages that nobody uploaded, in all their forms."""
-        return PassageWords(self._collection.inverted_index, self._chunks["text"], ~self.uploaded)
-
     def needs_vectors(self, retriever: str) -> bool:
         """Return whether a retriever needs the vectors of the texts to search for."""
         return retriever in self._retrievers and bool(self._retrievers[retriever].encoders)
@@ -188,6 +197,43 @@ class IndexReader(ChunkTable):
         if not np.isfinite(vectors).all():
             raise ValueError("the texts' vectors hold values that are not numbers; check the embedding model")
         return vectors
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some passages of a collection as a collection of their own, and their positions in the whole."""
+
+    positions: Integers
+    collection: Collection
+
+
+class _Parts:
+    """The parts of a collection that were searched last."""
+
+    def __init__(self, whole: Collection) -> None:
+        self._whole = whole
+        self._made = lru_cache(maxsize=MOST_PARTS)(self._make)
+
+    def get(self, within: Mask) -> _Part:
+        """Return the part of the passages within, shape (passages,)."""
+        return self._made(np.packbits(within).tobytes())
+
+    def _make(self, packed: bytes) -> _Part:
+        size = len(self._whole.texts)
+        within = np.unpackbits(np.frombuffer(packed, np.uint8), count=size).astype(np.bool_)
+        positions = np.flatnonzero(within)
+        place = np.full(size, -1, np.int64)
+        place[positions] = np.arange(len(positions))
+        texts = [self._whole.texts[at] for at in positions.tolist()]
+        searches = {name: partial(_search_part, search, within, place) for name, search in self._whole.searches.items()}
+        return _Part(positions, Collection(texts, matching_only=True, searches=searches))
+
+
+def _search_part(
+    search: VectorSearch, within: Mask, place: Integers, vectors: Vectors, k: int, allowed: Mask | None
+) -> list[RankedList]:
+    """Search the passages within, and return their places among these. `allowed` is None: a part is searched whole."""
+    return [[(int(place[at]), score) for at, score in ranked] for ranked in search(vectors, k, within)]
 
 
 def _usable_retrievers(encoders: frozenset[str]) -> dict[str, Retriever]:

@@ -1,0 +1,112 @@
+"""The answer without a model: the passages that were found, with the statements quoted that share most words with the
+question. Nothing is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fdarx_core.baseline.answering import ITEM
+from fdarx_core.baseline.label_statements import parse_passage, quoted
+from fdarx_core.baseline.sentences import sentence_spans
+from fdarx_core.baseline.stems import is_stop_word, stem
+from fdarx_core.rag.label_differences import with_differences
+from fdarx_core.records import AnswerStatement, Citation, SearchHit
+from fdarx_core.retrieval.lexical import Floats, InvertedIndex, length_penalties, saturation, tokenize
+
+NOTHING_FOUND = "No passage has a word of the question."
+"""What stands there without any passage."""
+NO_MODEL = "No model is configured: these are passages, not an answer."
+"""The first line of what stands in place of an answer."""
+MOST_QUOTES = 3
+"""Statements that are quoted."""
+_ALSO = 0.5
+"""The least score of a further statement, as a share of the best one's."""
+_SHORTEST = 4
+"""Words of the shortest statement that is quoted; shorter ones are mostly headings."""
+_ENDS = (".", "!", ";", ":", ")")
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A statement of the hit with a number: its place, and its text with the headings above it."""
+
+    number: int
+    start: int
+    end: int
+    searched: str
+
+
+def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, list[AnswerStatement], list[Citation]]:
+    """Return the statements of some hits that share most words with a question.
+
+    Statements are ranked by BM25 among all statements of the hits, each with the titles of its section and the headings
+    above it, by the stems of the words of the question that are no stop words. Those of uploaded documents come last.
+
+    Returns:
+        A text with one quotation a line, each followed by its citation; its statements; and its citations with their
+        places. The text is "" where no statement shares a word with the question.
+    """
+    candidates = [one for number, hit in enumerate(hits, 1) for one in _candidates(number, hit)]
+    words = [word for word in tokenize(question) if word.isdigit() or not is_stop_word(word)]
+    scores = _scores(_stems(words), [_stems(tokenize(one.searched)) for one in candidates])
+    uploaded = [bool(hits[one.number - 1].uploaded_by) for one in candidates]
+    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (uploaded[at], -scores[at]))
+    text, citations, seen = "", list[Citation](), set[str]()
+    for at in best:
+        one = candidates[at]
+        hit = hits[one.number - 1]
+        quote = _one_line(hit.text[one.start : one.end])
+        if len(citations) == MOST_QUOTES or scores[at] < _ALSO * scores[best[0]]:
+            break
+        if quote in seen:
+            continue
+        seen.add(quote)
+        text += "\n" if text else ""
+        start = len(text)
+        text += f"“{quote}” [{one.number}]"
+        citations.append(Citation(one.number, hit, one.start, one.end, (start, len(text)), "supported"))
+    statements = [AnswerStatement(*one.statement, "supported", [one.n]) for one in citations]
+    return text, statements, with_differences(text, citations)
+
+
+def _stems(words: Sequence[str]) -> str:
+    return " ".join(stem(word, "term") for word in words)
+
+
+def _scores(query: str, texts: Sequence[str]) -> Floats:
+    """Return the BM25 score of each text, with Lucene's idf: that of rank-bm25 is 0 or less for half of few texts."""
+    index = InvertedIndex(texts)
+    idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
+    penalties = length_penalties(index.lengths, int(index.lengths.sum()) / max(1, index.size))
+    weights = idf[index.terms] * saturation(index.counts, penalties[index.passages])
+    scores: Floats = index.sum_weights(weights, *index.lookup([query]), 1)[0]
+    return scores
+
+
+def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
+    if not hit.set_id:
+        for start, end in sentence_spans(hit.text):
+            sentence = hit.text[start:end]
+            if sentence.endswith(_ENDS) and len(tokenize(sentence)) >= _SHORTEST:
+                yield _Candidate(number, start, end, f"{hit.title}\n{hit.section}\n{sentence}")
+        return
+    at = 0
+    for one in parse_passage(hit.text):
+        start = hit.text.find(one.text, at)
+        if start < 0:
+            continue
+        at = end = start + len(one.text)
+        for item in one.items:
+            found = hit.text.find(item, end)
+            end = found + len(item) if found >= 0 else end
+        if len(tokenize(hit.text[start:end])) >= _SHORTEST:
+            yield _Candidate(number, start, end, "\n".join((hit.section, *one.heads, one.text, *one.items)))
+
+
+def _one_line(text: str) -> str:
+    """Return a quotation on one line, without bullets, and without numbers of footnotes, which would be citations."""
+    first, *items = (quoted(ITEM.sub("", line, count=1)) for line in text.split("\n"))
+    return ": ".join(filter(None, (first, "; ".join(filter(None, items)))))
