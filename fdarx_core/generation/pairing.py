@@ -20,15 +20,17 @@ from fdarx_core.generation.topic_sections import CHEMISTRY
 from fdarx_core.generation.topics import TopicSurvey, all_topics
 from fdarx_core.records import content_id
 
-ANSWERED_PER_SILENT = 3
+ANSWERED_PER_SILENT = 4
 """How often a term is asked of labels that answer, for each time that it is asked of one that is silent."""
-ANSWERED_PER_REFUSAL = 1.3
+ANSWERED_PER_REFUSAL = 1.6
 """The least ratio of answered questions to refusal questions in each kind, so that a kind does not tell them apart."""
 SAME_GOLD = 3
 """The most questions with one gold answer on labels of one drug, and refusal questions about one topic on them."""
-SLACK = 10
+SLACK = 24
 """How far the answered questions about a term may be ahead of the refusal questions about it, and behind them."""
-CHEMISTRY_SHARE, SECTION_SHARE, KIND_SHARE = 0.03, 0.06, 0.3
+LONE = 11
+"""The bound in place of `SLACK` for a term that has no refusal question, or no answered one; each of them adds one."""
+CHEMISTRY_SHARE, SECTION_SHARE, KIND_SHARE = 0.03, 0.045, 0.35
 """The largest shares of constants of substances, of questions that no label is silent on, and of any kind of topics."""
 _FREE = 100
 """Questions of a build up to which shares are not bounded, because they would allow next to nothing."""
@@ -82,6 +84,11 @@ class _Counts:
         """Return whether a kind has enough answered questions for one more refusal question."""
         answered = self.kinds[kind] - self.silent_kinds[kind]
         return not self.bounded or answered >= ANSWERED_PER_REFUSAL * self.silent_kinds[kind]
+
+    def slack_of(self, topic: Topic) -> int:
+        """Return how far the answered questions about a term may be ahead or behind, less where one side has few."""
+        fewer = self.silent[topic] + min(self.balance[topic], 0)
+        return self.slack if not self.bounded else min(self.slack, LONE + fewer)
 
     def add(self, drug: str, topic: Topic, gold: str) -> None:
         """Note a question; `gold` is "" for one that the label is silent on."""
@@ -195,7 +202,12 @@ def _cheapest(
             continue
         most = per_drug if answered else min(per_drug, SAME_GOLD)
         full = answered and counts.golds[drug, str(gold)] >= SAME_GOLD
-        if full or abs(after) > counts.slack or counts.topics[drug, topic, answered] >= most or topic.kind == "section":
+        if (
+            full
+            or abs(after) > counts.slack_of(topic)
+            or counts.topics[drug, topic, answered] >= most
+            or topic.kind == "section"
+        ):
             continue
         cost = abs(after) - abs(after - step)
         if kind not in best or cost < best[kind][0]:

@@ -45,7 +45,7 @@ def rows(run: Path, kind: str) -> Iterator[dict[str, object]]:
 def test_there_are_many_questions_of_every_type(labels: int, run: Path) -> None:
     kinds = json.loads((run / "run.json").read_text())["questions"]
     total = sum(kinds.values())
-    assert total >= 3 * labels  # with few drugs, few topics are plausible where they are not answered
+    assert total >= 2.8 * labels  # with few drugs, few topics are plausible where they are not answered
     assert 0.15 * total <= kinds["refusal"] <= 0.45 * total and not kinds["multihop"], kinds
     assert lines(run, "qa") == total
     built = sum(1 for _ in rows(run, "labels"))
