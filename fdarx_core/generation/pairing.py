@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fdarx_core.generation.similar_drugs import similar_drugs
 from fdarx_core.generation.terminology import Topic
@@ -136,7 +136,9 @@ class _Left:
         return Counter(_quota(pair.answered) for pair in self.chosen)
 
 
-def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, seed: int) -> dict[str, list[TopicPair]]:
+def pair_topics(
+    surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, seed: int, *, constants: bool = True
+) -> dict[str, list[TopicPair]]:
     """Return the pairs to ask of each label, by set id.
 
     The labels take turns. Each takes the pair after which its kinds of topics, and over all labels the terms, are asked
@@ -148,7 +150,11 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
         per_label: the most pairs of a label, and the most topics without a pair.
         per_drug: the most questions about one topic of the labels of one drug, each way.
         seed: the seed of the run, from which the order of labels and topics and the wordings follow.
+        constants: whether constants of substances are asked, such as the molecular weight. A model that judges
+            relevance drops questions about them, so a model is not asked to write any.
     """
+    if not constants:
+        surveys = [_without_constants(one) for one in surveys]
     plausible = _plausible_topics(surveys)
     queue = sorted(surveys, key=lambda one: content_id(str(seed), one.set_id))
     left = [_Left.of(one, plausible[one.set_id], seed) for one in queue]
@@ -161,6 +167,18 @@ def pair_topics(surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, s
     while sum(_take_next(one, counts, per_label, per_drug, seed) for one in left):
         pass
     return {one.survey.set_id: one.chosen for one in left}
+
+
+def _without_constants(survey: TopicSurvey) -> TopicSurvey:
+    asked = [topic.name not in CHEMISTRY for topic in all_topics()]
+    answered = [pair for pair in zip(survey.answered, survey.golds, strict=True) if asked[pair[0]]]
+    return replace(
+        survey,
+        answered=[topic for topic, _ in answered],
+        golds=[gold for _, gold in answered],
+        silent=[topic for topic in survey.silent if asked[topic]],
+        near=[topic for topic in survey.near if asked[topic]],
+    )
 
 
 def _take_next(left: _Left, counts: _Counts, per_label: int, per_drug: int, seed: int) -> bool:

@@ -149,7 +149,8 @@ class Build(PipelineJob):
         with self.timed("survey"):
             amounts, by_model = self.spec.amounts, self.spec.roles.by_model
             surveys = self.survey_topics(keep=not planned)
-            pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+            bounds = amounts.twins, amounts.topic_labels, amounts.seed
+            pairs = pair_topics(surveys, *bounds, constants=not by_model)
             # The surveys are not kept: they take most of the memory that the driver needs for each label.
             self.drug_of, self.near = {one.set_id: one.drug for one in surveys}, near_drugs(surveys)
             expected = expected_numbers(self.drug_of, self.near, self.spec.transfers)

@@ -141,6 +141,18 @@ def test_chemistry_and_whole_sections_are_a_small_share() -> None:
     assert 0 < sum(topic.kind == "section" for topic in asked) <= 0.1 * len(asked)
 
 
+def test_constants_of_substances_are_left_out_where_a_model_judges_relevance() -> None:
+    chemistry = [number for number in QUANTITIES if all_topics()[number].name in CHEMISTRY]
+    surveys = [
+        survey("one", "A", [*chemistry, *RISKS[:3]], PARTNERS[:3]),
+        survey("other", "B", PARTNERS[:3], chemistry),
+    ]
+    for constants in (True, False):
+        pairs = [pair for chosen in pair_topics(surveys, 20, 60, 0, constants=constants).values() for pair in chosen]
+        asked = {topic.name for pair in pairs for topic in (pair.answered, pair.silent) if topic is not None}
+        assert bool(asked & CHEMISTRY) == constants and asked - CHEMISTRY
+
+
 def test_what_no_label_answers_is_asked_of_none() -> None:
     one, other = survey("one", "A", PARTNERS[:2], USED[2:-1]), survey("other", "B", PARTNERS[2:4], USED[4:-1])
     pairs = pair_topics([one, other], 8, 8, 0)

@@ -332,10 +332,9 @@ def test_the_refusal_of_a_model_is_the_same_sentence(replied: Asked) -> None:
     assert guide.text == DOCUMENTS_SAY_NOTHING
 
 
-def test_another_engine_decides(replied: Asked, index: fdarx.Index) -> None:
+def test_another_engine_decides(replied: Asked) -> None:
     said = "Patients begin Velora at 10 mg taken once a day together with food [{dose}]."
     answer = replied(said, verdicts={"Patients": "supported"}, verifier="exact")
     assert (answer.gate.verifier, answer.gate.undecided) == ("exact", 1)
-    assert index.answer(QUESTION).gate.verifier == "exact"
     with pytest.raises(ValueError, match="names no server"):
         replied("x", verifier="language-model:x")

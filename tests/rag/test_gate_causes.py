@@ -78,7 +78,7 @@ def replied(model: ScriptedModel, statement: str, question: str = QUESTION, verd
         ("question", QUESTION, "To the question of food the label answers with food."),
         ("question", QUESTION, "Whether Velora is given to patients on dialysis is asked, and not answered."),
         # a number of the question needs no passage
-        ("asked", "What does a 65-year-old start with?", "A patient of 65 years starts with 10 mg once daily."),
+        ("asked", "What dose does a 65-year-old start with?", "A patient of 65 years starts with 10 mg once daily."),
         ("asked", "Is 7.5 mg of Velora a starting dose?", "The starting dose is 10 mg, not 7.5 mg."),
         ("asked", "A man weighs 82 kg. Which dose?", "At 82 kg the starting dose is 10 mg once daily."),
         ("asked", "Is Velora given every 8 hours?", "Velora is not given every 8 hours, but once daily."),

@@ -200,7 +200,7 @@ def test_the_model_that_answers_verifies_and_its_tokens_count() -> None:
         for told in (served.ask().json(), events(served.ask(stream=True))[-1][1]):
             assert told["answer"] == "It is taken with water [1]." and told["gate"]["verifier"] == "loopback"
             assert [one["reason"] for one in told["gate"]["dropped"]] == ["contradicted"]
-            assert {one["name"] for one in told["prompts"]} == {"answer_with_citations", "judge_claim"}
+            assert {one["name"] for one in told["prompts"]} >= {"answer_with_citations", "judge_claim"}
             assert told["gate"]["supported"] == 1 and told["usage"]["completion_tokens"] > 30
 
 
