@@ -223,7 +223,7 @@ export class Entry {
 }
 
 /** Returns the drugs whose labels say what was asked, as a table; null for other questions. @param {Answer} answer */
-function groupsTable({ groups }) {
+function groupsTable({ groups = [] }) {
   if (!groups.length) return null;
   const head = ["Drug", "Labels", "Newest", "Passages"].map((name) => element("th", "", name));
   const rows = groups.map(({ drug, moieties, labels, newest, citations }) => element(

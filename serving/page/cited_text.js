@@ -75,7 +75,7 @@ export class AnswerText {
   }
 
   /** @param {Answer} answer @returns {(Node | string)[]} */
-  whole({ answer, columns, groups }) {
+  whole({ answer, columns, groups = [] }) {
     if (columns.length < 2) return this.nodes(0, answer.length);
     const ranges = columns.map((one) => unitsOf(answer, one.answer_start, one.answer_end));
     const drugs = columns.map(({ drug, moieties, refused }, at) => {

@@ -22,6 +22,8 @@ const STRATEGIES = {
   multiquery: ["Multiquery", "A model rephrases your question three times, and the search uses all four questions."],
 };
 
+const LEAVE_OUT = "You can leave out the drug or the topic of the last question.";
+
 export class Form {
   /** @param {(ask: Ask) => void} send */
   constructor(send) {
@@ -90,7 +92,7 @@ export class Form {
   /** Names the field for the next question of a conversation, or for its first. @param {boolean} follows */
   followUp(follows) {
     byId("question-label").textContent = follows ? "Next question" : "Question";
-    this.question.placeholder = follows ? "You can leave out the drug or the topic of the last question." : "";
+    this.question.placeholder = follows && this.offer.model !== "baseline" ? LEAVE_OUT : "";
   }
 
   get chosen() {

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from fdarx_core.rag.quotes import NO_MODEL
 from tests.serving.local_service import LocalBackend, service
 from tests.serving.page_server import ANSWER, MARKUP, PASSAGES, SECTION, SHARED, PageServer
 
@@ -56,8 +57,11 @@ def test_the_page_and_the_real_http_side_understand_each_other(context: BrowserC
         page.get_by_role("combobox", name="Only this drug").press_sequentially("velo")
         page.locator("#only-list").get_by_role("option", name="Velocimab").click()
         ask(page, "What is the recommended dose of velocimab?")
-        expect(page.locator(".answer")).to_contain_text("10 mg")
-        page.locator(".citation").first.click()
+        expect(page.locator(".notice .heading")).to_have_text(NO_MODEL)
+        expect(page.locator(".answer")).to_be_empty()
+        expect(page.locator(".passages mark")).to_contain_text("10 mg")
+        expect(page.locator("article .outcome")).to_contain_text("Passages only")
+        page.locator(".passages .title").first.click()
         expect(page.locator("#panel mark")).to_contain_text("10 mg")
         expect(page.locator("#panel-body")).to_contain_text("If a dose of velocimab is missed")
         page.fill("#only", "Nosuch")

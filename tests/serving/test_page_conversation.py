@@ -339,7 +339,7 @@ def test_documents_are_added_where_the_service_takes_them(context: BrowserContex
         expect(other.locator(".notice.uploads")).to_contain_text("[2] by (anonymous)")
         assert "(cited, uploaded by (anonymous))" in saved(other, "Save as Markdown")
         assert json.loads(saved(other, "Save as JSON"))["reply"]["citations"][0]["uploaded_by"] == "(anonymous)"
-        other.locator(".answer .citation").first.click()
+        other.locator(".passages .title").first.click()
         expect(other.locator("#panel-facts")).to_contain_text("Uploaded by")
 
 

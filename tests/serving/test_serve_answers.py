@@ -167,9 +167,13 @@ def test_prometheus_metrics(service: Service, key: str, metrics_port: int) -> No
         ask(service, key, question=QUESTION)  # Ray forgets a gauge that is not set again
 
 
-def test_ready_line_and_nothing_more(service: Service) -> None:
-    """One line for each corpus, what it lacks, and where the service answers."""
-    lines = service.output.splitlines()
+def test_the_start_says_what_it_waits_for_and_nothing_more(service: Service) -> None:
+    """One line for each corpus, what it lacks, what is waited for, and where the service answers."""
+    first, *rest = service.output.splitlines()
+    assert first.startswith("starting: ")
+    waited = [line for line in rest if line.startswith("waiting for ")]
+    assert {line.split(",")[0] for line in waited} >= {"waiting for Ray", "waiting for Ray Serve"}
+    lines = [line for line in rest if line not in waited]
     assert re.fullmatch(r"labels: \d+ chunks of \d+ labels, version 0001-[0-9a-f]+", lines[0])
     assert service.url in lines[-1]
     assert len(lines) == 3, lines
