@@ -181,17 +181,16 @@ class LabelReader:
 
     @cached_property
     def _forbidden(self) -> frozenset[str]:
-        """The names of terms in passages that forbid something."""
-        return self._names_beside(FORBIDS)
+        """The names of terms under headings below which something is forbidden, in the same sentence or another one."""
+        units = (unit for unit in self._units if unit.code not in REACTIONS | OVERDOSAGE)
+        texts = ("\n".join([unit.title, *(one.text for one in unit.statements)]) for unit in units)
+        return SearchableText("\n".join(text for text in texts if FORBIDS.search(text))).names
 
     @cached_property
     def _dosed(self) -> frozenset[str]:
         """The names of terms in sentences on doses, outside of what an overdose does."""
-        return self._names_beside(DOSES)
-
-    def _names_beside(self, words: re.Pattern[str]) -> frozenset[str]:
         units = (unit for unit in self._units if unit.code not in REACTIONS | OVERDOSAGE)
-        texts = (f"{unit.title}\n{one.text}" for unit in units for one in unit.statements if words.search(one.text))
+        texts = (f"{unit.title}\n{one.text}" for unit in units for one in unit.statements if DOSES.search(one.text))
         return SearchableText("\n".join(texts)).names
 
     def _has(self, codes: Collection[str]) -> bool:

@@ -265,7 +265,8 @@ def _silences(survey: TopicSurvey, plausible: frozenset[int]) -> frozenset[int]:
 def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[int]]:
     """Return the topics that are plausible for each label, by set id.
 
-    Labels of the same drug, or of `_LEAST_DRUGS` similar drugs, that are given by the same route answer these.
+    Labels of the same drug, or of `_LEAST_DRUGS` similar drugs, that are given by the same route answer these. What the
+    boxed warning of a similar drug says is not plausible for a drug: each has warnings of its own.
     """
     answered: dict[tuple[str, str], set[int]] = defaultdict(set)
     for survey in surveys:
@@ -275,10 +276,11 @@ def _plausible_topics(surveys: Sequence[TopicSurvey]) -> Mapping[str, frozenset[
     few = len({drug for drug, _ in answered}) < FEWEST_DRUGS
     kinds = _OF_ANY_DRUG if few else _OF_ANY_DRUG[:1]
     of_any = {number for number, topic in enumerate(all_topics()) if topic.kind in kinds}
+    boxed = {number for number, topic in enumerate(all_topics()) if topic.kind == "boxed_warning"}
     found: dict[tuple[str, str], frozenset[int]] = {}
     for drug, route in answered:
         others = [other for other, similarity in similar[drug].items() if similarity >= _LEAST_SIMILARITY]
         uses = Counter(number for other in others for number in answered.get((other, route), ()))
-        common = {number for number, count in uses.items() if count >= _LEAST_DRUGS}
+        common = {number for number, count in uses.items() if count >= _LEAST_DRUGS and number not in boxed}
         found[drug, route] = frozenset(answered[drug, route] | common | of_any)
     return {one.set_id: found[one.drug, one.route] for one in surveys}
