@@ -101,10 +101,10 @@ class ScoringMethod:
 
 
 def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
-    """Return the pair with the result of the inference."""
+    """Return the pair with the result of the inference; a passage on another drug does not speak of the claim's."""
     found = asdict(inference)
-    del found["other_drug"]  # the class of the inference is neutral
-    return replace(pair, **found)
+    other_drug = found.pop("other_drug")
+    return replace(pair, **found, on_subject=pair.on_subject and not other_drug)
 
 
 def verdicts_of(claims: Iterable[Claim], pairs: Iterable[PairVerdict], method: ScoringMethod) -> list[ClaimVerdict]:

@@ -23,8 +23,8 @@ from fdarx_core.factuality.claims import (
 from fdarx_core.factuality.evidence import parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED, REFERENCE_SOURCE, reference_evidence
-from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, is_about, subject_of
+from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
+from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
     PairToJudge,
@@ -202,17 +202,16 @@ class AnswerState:
         return pairs + statement_pairs(self.answer, self.claims, engine=engine)
 
     def _pair(self, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
-        """Return a pair, with the names of the drug that claim and passage both speak of, if they do."""
-        answer = self.answer
-        subject = self.subjects.get(claim.id) or subject_of(self.query(claim))
-        on_subject = is_about(evidence, subject)
-        row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=on_subject)
-        own = evidence.source == REFERENCE_SOURCE or (evidence.set_id and answer.set_id == evidence.set_id)
-        names = [answer.drug if own or answer.drug in subject[1] else "", evidence.drug] if own or on_subject else []
-        drug = " ".join(dict.fromkeys(filter(None, names)))
+        """Return a claim and a passage, with the drug that the claim speaks of, the question, and the titles above the
+        passage."""
+        answer, query = self.answer, self.query(claim)
+        subject = self.subjects.get(claim.id) or subject_of(query)
+        row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=is_about(evidence, subject))
+        drug = drug_of(query, subject)
         title, _, rest = claim.resolved.partition(": ")
         # a passage of the drug's own label needs no title that names it
-        return row, TextPair(evidence.text, rest if rest and contains_name(drug, title) else claim.resolved, drug)
+        hypothesis = rest if rest and contains_name(f"{drug} {evidence.drug}", title) else claim.resolved
+        return row, TextPair(evidence.text, hypothesis, drug, answer.question, evidence.heading)
 
     def query(self, claim: Claim) -> ClaimQuery:
         """Return what to search for evidence for a claim."""

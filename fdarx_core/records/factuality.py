@@ -57,7 +57,9 @@ class Evidence:
     """A passage to compare claims with. `source` is labels, index, pubmed, file or none (reference or question).
 
     `place` is its position in the source: the marker of a passage, the id of a chunk or of PubMed, the row of a file.
-    `section` and `set_id` are those of a passage of a label; `year` is that of a publication, 0 for none.
+    `section` and `set_id` are those of a passage of a label; `year` is that of a publication, 0 for none. `lead` is what
+    a passage that begins within a table or a list needs from above it: the headings of the table, or the line that
+    introduces the list.
     """
 
     id: str
@@ -69,6 +71,12 @@ class Evidence:
     set_id: str = ""
     drug: str = ""
     year: int = 0
+    lead: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The titles above the text, from the document's down, and `lead`."""
+        return " > ".join(filter(None, (self.title, self.section, *self.lead.split("\n"))))
 
 
 @dataclass(slots=True)

@@ -17,10 +17,16 @@ from fdarx_core.verify.language_model import JUDGE_CLAIM
 
 SPEC = FactualitySpec("pubmed", EngineSpec())
 ANSWER = CheckedAnswer(
-    "a1", "q1", "How much?", "Take 5 mg.", "m", references=["Take 5 mg."], must_have=["5 mg"], nice_to_have=["once"]
+    *("a1", "q1", "How much?", "Take 5 mg.", "m"),
+    drug="Zalvorin",
+    references=["Take 5 mg."],
+    must_have=["5 mg"],
+    nice_to_have=["once"],
 )
 CLAIM = Claim("c1", "a1", 0, 0, 10, "Take 5 mg.", "Take 5 mg.")
-EVIDENCE = [Evidence(f"e{rank}", "file", "", f"Passage {rank} says 5 mg.") for rank in (1, 2)]
+EVIDENCE = [
+    Evidence(f"e{rank}", "file", "Zalvorin", f"Passage {rank} says 5 mg.", section="2 Dosage") for rank in (1, 2)
+]
 STAND_IN = Evidence("e0", "none", "", "Take 5 mg.")
 
 
@@ -120,8 +126,16 @@ def test_a_judge_is_asked_once_for_a_claim_with_its_passages() -> None:
     rows = asked_of(replies)
     assert [(row.evidence_id, row.entailment) for row in rows] == [("e1", 0.0), ("e2", 1.0)]
     [request] = replies.requests
-    assert request.task == JUDGE_CLAIM.name
-    assert [one["text"] for one in request.slots["passages"]] == [one.text for one in EVIDENCE]
+    shown = [{"heading": "Zalvorin > 2 Dosage", "text": one.text} for one in EVIDENCE]
+    assert request.task == JUDGE_CLAIM.name and request.slots["passages"] == shown
+    assert (request.slots["question"], request.slots["drug"]) == ("How much?", "Zalvorin")
+    assert 'titles="Zalvorin > 2 Dosage"' in str(request.messages)
+
+
+def test_no_request_is_made_for_references_that_were_not_given() -> None:
+    one = AnswerState(CheckedAnswer("a1", "q1", "How much?", "Take 5 mg.", "m"), evidence={"c1": EVIDENCE})
+    one.set_claims([CLAIM])
+    assert {row.kind for row, _ in one.pairs_to_judge("m", main=True)} == {"evidence"}
 
 
 def test_a_judge_that_fails_is_no_verdict() -> None:
