@@ -275,7 +275,7 @@ def score_of(
     score = FactualityScore(
         answer.id, answer.question_id, answer.model, answer.dataset, answer.type, answer.setting, answer.cluster,
         answer.outcome, len(claims), counts[SUPPORTED], counts[CONTRADICTED], counts[UNSUPPORTED], counts[UNDECIDED],
-        counts[UNSCORED], flags=len(flags),
+        counts[UNSCORED], flags=sum(one.status == "flagged" for one in flags),
     )  # fmt: skip
     if answer.outcome == FAILED:
         score.unscored = [f"{name}: {FAILED}" for name in ("similarity", *OVERLAPS, *SHARES, "fas")]

@@ -25,6 +25,7 @@ from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
 from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
+from fdarx_core.factuality.safety import SAFETY, SafetyCandidate, claims_in, flags_of
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
     PairToJudge,
@@ -137,6 +138,10 @@ class FactualitySpec:
             return "names"
         return "" if self.from_pubmed else "evidence"
 
+    def looks_for_candidates(self, *, planned: bool) -> bool:
+        """Return whether safety candidates are looked for; for a plan, only where a language model is asked of them."""
+        return bool(self.safety) and (not planned or self.engine.kind == "judge")
+
     @property
     def used(self) -> dict[str, ModelConfig]:
         """The models that are asked at all."""
@@ -164,7 +169,8 @@ class AnswerState:
 
     `evidence` holds the passages found for each claim by its id, best first; `subjects` the drugs that it speaks of;
     `unsearched` says, by the claim's id, why nothing could be searched; `no_claims` why claims could not be extracted.
-    `pairs` go by engine. `flags` is a text where they could not be looked for.
+    `candidates` are the parts that may go against a label, a text where they could not be looked for; `flags` is what
+    the verifying model makes of them and of the claims. `pairs` go by engine.
     """
 
     answer: CheckedAnswer
@@ -175,7 +181,8 @@ class AnswerState:
     subjects: dict[str, Subject] = field(default_factory=dict)
     unsearched: dict[str, str] = field(default_factory=dict)
     similarity: float | None = None
-    flags: list[SafetyFlag] | str = field(default_factory=list)
+    candidates: list[SafetyCandidate] | str = field(default_factory=list)
+    flags: list[SafetyFlag] = field(default_factory=list)
     pairs: dict[str, list[PairVerdict]] = field(default_factory=dict)
     verdicts: list[ClaimVerdict] = field(default_factory=list)
     score: FactualityScore | None = None
@@ -188,18 +195,49 @@ class AnswerState:
             self.claims, self.stand_in = claims, reference_evidence(self.answer)
 
     def pairs_to_judge(self, engine: str, *, main: bool) -> list[PairToJudge]:
-        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against the
-        stand-in and the reference statements."""
-        pairs = [
-            self._pair(claim, one, "evidence", rank, engine)
-            for claim in self.claims
-            for rank, one in enumerate(self.evidence.get(claim.id, ()), 1)
-        ]
+        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against what the
+        labels say of its safety candidates, the stand-in and the reference statements."""
+        pairs = list[PairToJudge]()
+        for claim in self.claims:
+            found = self.evidence.get(claim.id, ())
+            pairs += [self._pair(claim, one, "evidence", rank, engine) for rank, one in enumerate(found, 1)]
+            if main:
+                pairs += [self._pair(claim, one, SAFETY, 0, engine) for one in self._statements(claim)]
         if not main:
             return pairs
+        pairs += self._pairs_without_claim(engine)
         if self.stand_in is not None:
             pairs += [self._pair(claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
         return pairs + statement_pairs(self.answer, self.claims, engine=engine)
+
+    @property
+    def _statements_by_flag(self) -> list[tuple[SafetyFlag, Evidence]]:
+        """The safety candidates that a verifier decides, each with what the label says."""
+        found = () if isinstance(self.candidates, str) else self.candidates
+        return [(one.flag, one.statement) for one in found if one.statement is not None]
+
+    def _statements(self, claim: Claim) -> list[Evidence]:
+        """Return what the labels say of the safety candidates in a claim's words."""
+        found = {said.id: said for flag, said in self._statements_by_flag if claims_in(flag, [claim])}
+        return list(found.values())
+
+    def _pairs_without_claim(self, engine: str) -> list[PairToJudge]:
+        """Return the pairs of the safety candidates whose words no claim has: their sentences are judged."""
+        answer = self.answer
+        return [
+            (
+                PairVerdict(answer.id, "", said.id, SAFETY, 0, engine, number=number, on_subject=True),
+                TextPair(said.text, f"{answer.question} {flag.text}", flag.drug, answer.question, said.heading),
+            )
+            for number, (flag, said) in enumerate(self._statements_by_flag)
+            if not claims_in(flag, self.claims)
+        ]
+
+    def all_evidence(self) -> dict[str, Evidence]:
+        """Return the passages and statements that the claims are compared with, by id."""
+        found = {passage.id: passage for passages in self.evidence.values() for passage in passages}
+        found |= {said.id: said for _, said in self._statements_by_flag}
+        return found | ({self.stand_in.id: self.stand_in} if self.stand_in else {})
 
     def _pair(self, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
         """Return a claim and a passage, with the drug that the claim speaks of, the question, and the titles above the
@@ -238,8 +276,8 @@ def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Ste
         steps.append(ResourceStep("subjects", partial(find_subjects, spec.names_from)))
     if spec.measures_similarity and not planned:
         steps.append(ResourceStep("similarity", partial(note_of_answers, "similarity", "of", "similarity")))
-    if spec.safety and not planned:
-        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "flags", "flags")))
+    if spec.looks_for_candidates(planned=planned):
+        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "candidates", "candidates")))
     for engine in sorted(spec.engines, key=lambda one: one.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
@@ -342,9 +380,14 @@ def _take_judgements(engine: str, main: bool, state: AnswerState, exchanges: Seq
 
 
 def _claim_groups(state: AnswerState, engine: str, main: bool) -> list[list[PairToJudge]]:
+    """Return the pairs of each request: those of one claim and kind; what labels say of a claim joins its evidence."""
+
+    def request_of(asked: PairToJudge) -> tuple[str, str, int]:
+        row = asked[0]
+        return row.claim_id, "evidence" if row.kind == SAFETY and row.claim_id else row.kind, row.number
+
     pairs = state.pairs_to_judge(engine, main=main)
-    by_claim = groupby(pairs, key=lambda asked: (asked[0].claim_id, asked[0].kind, asked[0].number))
-    return [list(group) for _, group in by_claim]
+    return [list(group) for _, group in groupby(pairs, key=request_of)]
 
 
 async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState], context: StepContext) -> None:
@@ -383,11 +426,16 @@ def score(spec: FactualitySpec, state: AnswerState) -> None:
         [state.similarity] = open_similarity(None, None, None).of([state.answer])
     pairs = [row for one in spec.engines for row in state.pairs[one.name]]
     pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
-    flags = [] if isinstance(state.flags, str) else state.flags
     state.verdicts = verdicts_of(state.claims, pairs, spec.method)
-    row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, flags, spec.method)
-    if isinstance(state.flags, str):
-        row.unscored.append(f"flags: {state.flags}")
+    if isinstance(state.candidates, str) or not spec.safety:
+        state.flags = []
+    elif spec.engine.kind == "exact":
+        state.flags = [one.flag for one in state.candidates]
+    else:
+        state.flags = flags_of(state.candidates, state.claims, state.verdicts, pairs, state.all_evidence(), spec.method)
+    row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, state.flags, spec.method)
+    if isinstance(state.candidates, str):
+        row.unscored.append(f"flags: {state.candidates}")
     if state.no_claims:
         why = f"claims_failed: {state.no_claims}"
         row = replace(row, unscored=[one.replace(NO_CLAIMS, why) for one in row.unscored])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fdarx_core.factuality.safety import SafetyCandidate
 from fdarx_core.pipeline.factuality import ANSWERS_PER_PART, cut_answers, read_rows, write_states
 from fdarx_core.pipeline.factuality_steps import AnswerState, EngineSpec, FactualitySpec, ask_judge, score
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, run_steps
-from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
+from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response, SafetyFlag
 from fdarx_core.storage import RunDirectory
 from fdarx_core.verify.language_model import JUDGE_CLAIM
 
@@ -96,7 +100,7 @@ def test_what_could_not_be_searched_is_unscored_not_unsupported() -> None:
 
 
 def test_claims_and_flags_that_could_not_be_made_are_named() -> None:
-    score = scored(AnswerState(ANSWER, no_claims="wrong_shape: no JSON", flags="rules_error")).score
+    score = scored(AnswerState(ANSWER, no_claims="wrong_shape: no JSON", candidates="rules_error")).score
     assert score is not None and score.similarity == 1 and score.fas is None
     assert {"support: claims_failed: wrong_shape: no JSON", "flags: rules_error"} <= set(score.unscored)
 
@@ -142,3 +146,48 @@ def test_a_judge_that_fails_is_no_verdict() -> None:
     rows = asked_of(Replies('{"verdicts": []}'))
     assert [row.entailment for row in rows] == [None, None]
     assert all(row.reason.startswith("wrong_passages") for row in rows)
+
+
+STATEMENT = Evidence("s", "labels", "Zalvorin", "Do not take more than 2 mg.", "P3", "2 Dosage", "set", "Zalvorin")
+DOUBTFUL = SafetyFlag("a1", "dose_unsupported", 0, 10, "Take 5 mg.", "Zalvorin", "5 mg", STATEMENT.text, "set")
+TO_REVIEW = SafetyCandidate(replace(DOUBTFUL, status="to_review"), STATEMENT)
+JUDGED_BY_MODEL = FactualitySpec("pubmed", EngineSpec("judge", "m"), safety="RUN")
+
+
+def with_candidate(claims: list[Claim]) -> AnswerState:
+    one = AnswerState(replace(ANSWER, must_have=[], nice_to_have=[], references=[]), evidence={"c1": EVIDENCE})
+    one.claims, one.candidates = claims, [TO_REVIEW]
+    return one
+
+
+def verdicts(*said: str) -> Replies:
+    rows = [{"passage": at, "reason": "so", "verdict": verdict} for at, verdict in enumerate(said, 1)]
+    return Replies(json.dumps({"verdicts": rows}))
+
+
+def flags_by_model(state: AnswerState, replies: Replies) -> list[tuple[str, str]]:
+    [one] = run_steps([ask_judge(Address("m", {}), main=True), partial(score, JUDGED_BY_MODEL)], [state], replies)
+    return [(flag.kind, flag.status) for flag in one.flags]
+
+
+def test_what_the_label_says_of_a_candidate_is_shown_with_the_evidence_of_its_claim() -> None:
+    replies = verdicts("unsupported", "unsupported", "contradicted")
+    assert flags_by_model(with_candidate([CLAIM]), replies) == [("dose_unsupported", "flagged")]
+    [request] = replies.requests
+    assert [one["text"] for one in request.slots["passages"]] == [*(one.text for one in EVIDENCE), STATEMENT.text]
+    assert flags_by_model(with_candidate([CLAIM]), verdicts("supported", "supported", "unsupported")) == []
+
+
+def test_a_candidate_that_no_claim_covers_is_judged_with_its_question() -> None:
+    replies = verdicts("contradicted")
+    assert flags_by_model(with_candidate([]), replies) == [("dose_unsupported", "flagged")]
+    [request] = replies.requests
+    assert request.slots["claim"] == "How much? Take 5 mg."
+    assert flags_by_model(with_candidate([]), Replies("no JSON")) == [("dose_unsupported", "to_review")]
+
+
+def test_without_a_model_all_candidates_are_to_be_reviewed() -> None:
+    one = with_candidate([CLAIM])
+    one.pairs = {"exact": []}
+    score(replace(SPEC, safety="RUN"), one)
+    assert [flag.status for flag in one.flags] == ["to_review"] and one.score is not None and one.score.flags == 0
