@@ -46,6 +46,7 @@ from fdarx_core.records import (
     arrow_schema,
 )
 from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer
+from fdarx_core.report.factuality_limits import FactualityChecks
 from fdarx_core.report.factuality_page import factuality_page
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import open_build
@@ -150,6 +151,15 @@ def safety_of(run: RunDirectory) -> str:
         return ""
     counts = Counter(flag.status for at in range(info["parts"]) for flag in read_rows(run, at, ("flags",))["flags"])
     return safety_sentence(counts[FLAGGED], counts[TO_REVIEW], verified=method_of(info).engine != "exact")
+
+
+def limits_of(run: RunDirectory) -> list[str]:
+    """Return what limits the figures of a finished run, in sentences. One part of it is in memory at a time."""
+    info = run.info()
+    checks = FactualityChecks(method_of(info))
+    for _ in checks.counted(_examined(run, range(info["parts"]))):
+        pass
+    return checks.sentences()
 
 
 def tables_of(run: RunDirectory) -> list[ResultTable]:

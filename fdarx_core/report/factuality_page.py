@@ -26,6 +26,7 @@ from fdarx_core.report.answer_viewer import (
     viewer_payload,
 )
 from fdarx_core.report.charts import Series, intervals, stacked_bars
+from fdarx_core.report.factuality_limits import FactualityChecks
 from fdarx_core.report.page_engine import (
     Cell,
     FigurePanel,
@@ -242,7 +243,8 @@ def completeness_correlations(results: FactualityResults) -> list[tuple[str, Fig
 
 def factuality_page(results: FactualityResults, calibrated: Sequence[ResultTable] = ()) -> str:
     """Return the page of a factuality run. The answers are read once. Tables of `calibrated` figures come first."""
-    tally, picked = collect(results.answers, int(results.info["config"].get("seed", 0)))
+    checks = FactualityChecks(results.method)
+    tally, picked = collect(checks.counted(results.answers), int(results.info["config"].get("seed", 0)))
     method, correlations = results.method, results.summary.correlations
     panels = [
         shares(tally),
@@ -271,6 +273,7 @@ def factuality_page(results: FactualityResults, calibrated: Sequence[ResultTable
         correlations=completeness_correlations(results),
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
+        limits=checks.sentences(),
         tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(results.summary.grids, 1) if table.rows],
         calibrated=[TableBlock(f"calibrated-{at}", table) for at, table in enumerate(calibrated, 1)],
         figures=[one for one in panels if one],
