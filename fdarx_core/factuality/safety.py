@@ -190,7 +190,7 @@ def flags_of(
         method: how answers are scored.
     """
     mine = [pair for pair in pairs if pair.engine == method.engine]
-    found = [flag for one in candidates if (flag := _decided(one, claims, mine, method.threshold))]
+    found = [flag for one in candidates if (flag := _decided(one, claims, mine, evidence, method.threshold))]
     flagged = [flag for flag in found if flag.status == FLAGGED]
     for claim, verdict in zip(claims, verdicts, strict=True):
         if any(flag.start < claim.end and claim.start < flag.end for flag in flagged):
@@ -201,7 +201,11 @@ def flags_of(
 
 
 def _decided(
-    candidate: SafetyCandidate, claims: Sequence[Claim], pairs: Sequence[PairVerdict], threshold: float
+    candidate: SafetyCandidate,
+    claims: Sequence[Claim],
+    pairs: Sequence[PairVerdict],
+    evidence: Mapping[str, Evidence],
+    threshold: float,
 ) -> SafetyFlag | None:
     """Return the flag of a candidate with its status; None where the verifier clears it."""
     flag, statement = candidate.flag, candidate.statement
@@ -211,7 +215,8 @@ def _decided(
     found = {
         class_of(pair, threshold)[0]
         for pair in pairs
-        if pair.kind == SAFETY and pair.evidence_id == statement.id and pair.claim_id in within
+        if pair.kind in (SAFETY, "evidence") and pair.claim_id in within and pair.evidence_id in evidence
+        if states(evidence[pair.evidence_id], statement)
     }
     if CONTRADICTED in found:
         return replace(flag, status=FLAGGED)
@@ -229,6 +234,11 @@ def safety_sentence(flagged: int, to_review: int, *, verified: bool) -> str:
             "and all are to be reviewed; name a language model or an NLI cross-encoder with --entailment."
         )
     return f"{flagged:,} parts of answers are contradicted by a label; {to_review:,} are to be reviewed."
+
+
+def states(passage: Evidence, statement: Evidence) -> bool:
+    """Return whether a passage is of the label of a statement and has its words."""
+    return passage.set_id == statement.set_id and statement.text in passage.text
 
 
 def claims_in(flag: SafetyFlag, claims: Iterable[Claim]) -> list[Claim]:

@@ -25,7 +25,7 @@ from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
 from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
-from fdarx_core.factuality.safety import SAFETY, SafetyCandidate, claims_in, flags_of
+from fdarx_core.factuality.safety import SAFETY, SafetyCandidate, claims_in, flags_of, states
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
     PairToJudge,
@@ -217,9 +217,10 @@ class AnswerState:
         return [(one.flag, one.statement) for one in found if one.statement is not None]
 
     def _statements(self, claim: Claim) -> list[Evidence]:
-        """Return what the labels say of the safety candidates in a claim's words."""
+        """Return what the labels say of the safety candidates in a claim's words, unless its evidence has it."""
         found = {said.id: said for flag, said in self._statements_by_flag if claims_in(flag, [claim])}
-        return list(found.values())
+        known = self.evidence.get(claim.id, ())
+        return [said for said in found.values() if not any(states(passage, said) for passage in known)]
 
     def _pairs_without_claim(self, engine: str) -> list[PairToJudge]:
         """Return the pairs of the safety candidates whose words no claim has: their sentences are judged."""

@@ -178,6 +178,15 @@ def test_what_the_label_says_of_a_candidate_is_shown_with_the_evidence_of_its_cl
     assert flags_by_model(with_candidate([CLAIM]), verdicts("supported", "supported", "unsupported")) == []
 
 
+def test_what_the_evidence_has_already_is_not_shown_again() -> None:
+    found = Evidence("e3", "labels", "Zalvorin", f"{STATEMENT.text} Store it.", "P3", "2 Dosage", "set", "Zalvorin")
+    one = with_candidate([CLAIM])
+    one.evidence = {"c1": [found]}
+    replies = verdicts("contradicted")
+    assert flags_by_model(one, replies) == [("dose_unsupported", "flagged")]
+    assert [shown["text"] for shown in replies.requests[0].slots["passages"]] == [found.text]
+
+
 def test_a_candidate_that_no_claim_covers_is_judged_with_its_question() -> None:
     replies = verdicts("contradicted")
     assert flags_by_model(with_candidate([]), replies) == [("dose_unsupported", "flagged")]
