@@ -18,7 +18,8 @@ from fdarx_core.baseline.stems import terms
 from fdarx_core.factuality.contraindications import Key, contraindications_of, key_of
 from fdarx_core.factuality.doses import LabelDoses, doubtful_doses, lacks_dose
 from fdarx_core.factuality.drug_names import DrugNameIndex, names_pattern
-from fdarx_core.factuality.prohibitions import FURTHER, TABLE
+from fdarx_core.factuality.evidence.sources import evidence_of_passage, with_list_leads
+from fdarx_core.factuality.prohibitions import CONTRAINDICATIONS, FURTHER, TABLE
 from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, UNSUPPORTED, ScoringMethod, class_of
 from fdarx_core.labels.drugs import Drug
 from fdarx_core.records import (
@@ -64,6 +65,20 @@ class SafetyCandidate:
     statement: Evidence | None
 
 
+@dataclass(frozen=True, slots=True)
+class SafetyFindings:
+    """What the labels of an answer's drug hold against it.
+
+    Attributes:
+        candidates: the parts that may go against a label.
+        contraindications: the passages of Contraindications, which a verifying model is shown with each claim, because
+            answers seldom use the label's words for what it forbids. Empty for answers on several drugs.
+    """
+
+    candidates: Sequence[SafetyCandidate] = ()
+    contraindications: Sequence[Evidence] = ()
+
+
 class CandidateFinder:
     """Finds safety candidates in answers by the labels of their drugs.
 
@@ -80,6 +95,7 @@ class CandidateFinder:
         self._rows: dict[str, list[_Forbidden]] = {}
         self._doses: dict[str, LabelDoses] = {}
         self._own: dict[str, tuple[str, ...]] = {}
+        self._contraindications: dict[str, list[Evidence]] = {}
         self._frequencies: Counter[str] = Counter()
         self.drugs = DrugNameIndex(self._kept(labels()), synonyms)
 
@@ -92,7 +108,19 @@ class CandidateFinder:
             self._frequencies.update(term for row in rows for term in terms(row.subject))
             self._doses[label.set_id] = LabelDoses.of(passages, shared)
             self._own[label.set_id] = tuple(dict.fromkeys((label.drug_name, *label.aliases, *label.substances)))
+            self._contraindications[label.set_id] = [
+                evidence_of_passage(passage, label.drug_name, lead)
+                for passage, lead in with_list_leads(one for one in passages if one.core_code == CONTRAINDICATIONS)
+            ]
             yield label, passages
+
+    def find(self, answer: CheckedAnswer) -> SafetyFindings:
+        """Return what the labels hold against an answer; nothing if it failed or refused."""
+        if answer.outcome != "answered" or not answer.answer.strip():
+            return SafetyFindings()
+        drugs = self.drugs.of(answer)
+        passages = self._contraindications[drugs[0][0]] if len(drugs) == 1 else []
+        return SafetyFindings(self.candidates(answer), passages)
 
     def candidates(self, answer: CheckedAnswer) -> list[SafetyCandidate]:
         """Return all candidates of an answer, in order; none if it failed or refused, or has no drug with a label."""
@@ -195,7 +223,7 @@ def flags_of(
     for claim, verdict in zip(claims, verdicts, strict=True):
         if any(flag.start < claim.end and claim.start < flag.end for flag in flagged):
             continue
-        if verdict.verdict == CONTRADICTED and (flag := _contradicted(claim, verdict, mine, evidence)):
+        if flag := _contradicted(claim, verdict, mine, evidence, method.threshold):
             found.append(flag)
     return sorted(found, key=lambda flag: (flag.start, flag.end, flag.kind, flag.subject))
 
@@ -247,13 +275,30 @@ def claims_in(flag: SafetyFlag, claims: Iterable[Claim]) -> list[Claim]:
 
 
 def _contradicted(
-    claim: Claim, verdict: ClaimVerdict, pairs: Sequence[PairVerdict], evidence: Mapping[str, Evidence]
+    claim: Claim,
+    verdict: ClaimVerdict,
+    pairs: Sequence[PairVerdict],
+    evidence: Mapping[str, Evidence],
+    threshold: float,
 ) -> SafetyFlag | None:
-    """Return a flag where a passage of a label of the claim's drug contradicts the claim."""
-    pair = next(one for one in pairs if (one.claim_id, one.evidence_id) == (claim.id, verdict.evidence_id))
-    passage = evidence[verdict.evidence_id]
-    if not (passage.set_id and pair.on_subject):
+    """Return a flag where the passage that decides the claim, or what a label forbids, contradicts it.
+
+    Only labels of the claim's drug count.
+    """
+    own = [one for one in pairs if one.claim_id == claim.id and one.on_subject and one.evidence_id in evidence]
+    decisive = [
+        one
+        for one in own
+        if one.kind == SAFETY
+        or (one.kind == "evidence" and verdict.verdict == CONTRADICTED and one.evidence_id == verdict.evidence_id)
+    ]
+    against = [
+        one for one in decisive if class_of(one, threshold)[0] == CONTRADICTED and evidence[one.evidence_id].set_id
+    ]
+    if not against:
         return None
+    pair = against[0]
+    passage = evidence[pair.evidence_id]
     because = passage.text[pair.start : pair.end] or passage.text
     about = claim.text, passage.drug, passage.section.rpartition(" > ")[2], because, passage.set_id, passage.place
     return SafetyFlag(claim.answer_id, CONTRADICTED_BY_LABEL, claim.start, claim.end, *about, FLAGGED)

@@ -19,13 +19,14 @@ from fdarx_core.factuality.contraindications import PARQUET, contraindications_o
 from fdarx_core.factuality.evidence import open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
-from fdarx_core.factuality.safety import FLAGGED, TO_REVIEW, CandidateFinder, SafetyCandidate, safety_sentence
+from fdarx_core.factuality.safety import FLAGGED, TO_REVIEW, CandidateFinder, SafetyFindings, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod, Weights
 from fdarx_core.factuality.tables import Summary, metrics_json, summarize, tables
 from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
-from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySpec, factuality_steps
+from fdarx_core.pipeline.factuality_state import AnswerState
+from fdarx_core.pipeline.factuality_steps import FactualitySpec, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded
@@ -244,14 +245,14 @@ Labels = Callable[[], Iterable[tuple[Label, Sequence[Passage]]]]
 
 
 class SafetyChecker:
-    """Finds safety candidates in answers. `rxnorm` is the place of RxNorm's names, "" for none."""
+    """Finds what labels hold against answers. `rxnorm` is the place of RxNorm's names, "" for none."""
 
     def __init__(self, labels: Labels, rxnorm: str) -> None:
         self._finder = CandidateFinder(labels, read_rxnorm(rxnorm) if rxnorm else ())
 
-    def candidates(self, answers: Sequence[CheckedAnswer]) -> list[list[SafetyCandidate] | str]:
-        """Return the candidates of each answer, or why they could not be looked for."""
-        return [guarded(self._finder.candidates, answer) for answer in answers]
+    def find(self, answers: Sequence[CheckedAnswer]) -> list[SafetyFindings | str]:
+        """Return the findings on each answer, or why there are none."""
+        return [guarded(self._finder.find, answer) for answer in answers]
 
 
 @dataclass(slots=True, kw_only=True)

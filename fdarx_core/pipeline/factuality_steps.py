@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Literal
 
 from fdarx_core.baseline.claims import claims_of
-from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.evaluation.similarity import open_similarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import (
@@ -23,34 +22,29 @@ from fdarx_core.factuality.claims import (
 from fdarx_core.factuality.evidence import parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
-from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
-from fdarx_core.factuality.safety import SAFETY, SafetyCandidate, claims_in, flags_of, states
+from fdarx_core.factuality.evidence.sources import PUBMED
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
+from fdarx_core.factuality.safety import SAFETY, flags_of
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
     PairToJudge,
     ScoringMethod,
     judged,
     score_of,
-    statement_pairs,
     verdicts_of,
 )
 from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.factuality_state import AnswerState
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import (
-    CheckedAnswer,
-    Claim,
-    ClaimVerdict,
     Evidence,
-    FactualityScore,
     PairVerdict,
     Request,
-    SafetyFlag,
 )
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.verify import open_engine
-from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
+from fdarx_core.verify.engine import Judgement, Unjudged
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 _QUERIES_PER_CALL = 256
@@ -163,107 +157,6 @@ class FactualitySpec:
         return Address.of(name, self.models, _RULES)
 
 
-@dataclass(slots=True)
-class AnswerState:
-    """An answer and what is known of it so far.
-
-    `evidence` holds the passages found for each claim by its id, best first; `subjects` the drugs that it speaks of;
-    `unsearched` says, by the claim's id, why nothing could be searched; `no_claims` why claims could not be extracted.
-    `candidates` are the parts that may go against a label, a text where they could not be looked for; `flags` is what
-    the verifying model makes of them and of the claims. `pairs` go by engine.
-    """
-
-    answer: CheckedAnswer
-    claims: Sequence[Claim] = ()
-    no_claims: str = ""
-    stand_in: Evidence | None = None
-    evidence: dict[str, Sequence[Evidence]] = field(default_factory=dict)
-    subjects: dict[str, Subject] = field(default_factory=dict)
-    unsearched: dict[str, str] = field(default_factory=dict)
-    similarity: float | None = None
-    candidates: list[SafetyCandidate] | str = field(default_factory=list)
-    flags: list[SafetyFlag] = field(default_factory=list)
-    pairs: dict[str, list[PairVerdict]] = field(default_factory=dict)
-    verdicts: list[ClaimVerdict] = field(default_factory=list)
-    score: FactualityScore | None = None
-
-    def set_claims(self, claims: list[Claim] | str) -> None:
-        """Note the claims, or why they could not be extracted."""
-        if isinstance(claims, str):
-            self.no_claims = claims
-        else:
-            self.claims, self.stand_in = claims, reference_evidence(self.answer)
-
-    def pairs_to_judge(self, engine: str, *, main: bool) -> list[PairToJudge]:
-        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against what the
-        labels say of its safety candidates, the stand-in and the reference statements."""
-        pairs = list[PairToJudge]()
-        for claim in self.claims:
-            found = self.evidence.get(claim.id, ())
-            pairs += [self._pair(claim, one, "evidence", rank, engine) for rank, one in enumerate(found, 1)]
-            if main:
-                pairs += [self._pair(claim, one, SAFETY, 0, engine) for one in self._statements(claim)]
-        if not main:
-            return pairs
-        pairs += self._pairs_without_claim(engine)
-        if self.stand_in is not None:
-            pairs += [self._pair(claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
-        return pairs + statement_pairs(self.answer, self.claims, engine=engine)
-
-    @property
-    def _statements_by_flag(self) -> list[tuple[SafetyFlag, Evidence]]:
-        """The safety candidates that a verifier decides, each with what the label says."""
-        found = () if isinstance(self.candidates, str) else self.candidates
-        return [(one.flag, one.statement) for one in found if one.statement is not None]
-
-    def _statements(self, claim: Claim) -> list[Evidence]:
-        """Return what the labels say of the safety candidates in a claim's words, unless its evidence has it."""
-        found = {said.id: said for flag, said in self._statements_by_flag if claims_in(flag, [claim])}
-        known = self.evidence.get(claim.id, ())
-        return [said for said in found.values() if not any(states(passage, said) for passage in known)]
-
-    def _pairs_without_claim(self, engine: str) -> list[PairToJudge]:
-        """Return the pairs of the safety candidates whose words no claim has: their sentences are judged."""
-        answer = self.answer
-        return [
-            (
-                PairVerdict(answer.id, "", said.id, SAFETY, 0, engine, number=number, on_subject=True),
-                TextPair(said.text, f"{answer.question} {flag.text}", flag.drug, answer.question, said.heading),
-            )
-            for number, (flag, said) in enumerate(self._statements_by_flag)
-            if not claims_in(flag, self.claims)
-        ]
-
-    def all_evidence(self) -> dict[str, Evidence]:
-        """Return the passages and statements that the claims are compared with, by id."""
-        found = {passage.id: passage for passages in self.evidence.values() for passage in passages}
-        found |= {said.id: said for _, said in self._statements_by_flag}
-        return found | ({self.stand_in.id: self.stand_in} if self.stand_in else {})
-
-    def _pair(self, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
-        """Return a claim and a passage, with the drug that the claim speaks of, the question, and the titles above the
-        passage."""
-        answer, query = self.answer, self.query(claim)
-        subject = self.subjects.get(claim.id) or subject_of(query)
-        row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=is_about(evidence, subject))
-        drug = drug_of(query, subject)
-        title, _, rest = claim.resolved.partition(": ")
-        # a passage of the drug's own label needs no title that names it
-        hypothesis = rest if rest and contains_name(f"{drug} {evidence.drug}", title) else claim.resolved
-        return row, TextPair(evidence.text, hypothesis, drug, answer.question, evidence.heading)
-
-    def query(self, claim: Claim) -> ClaimQuery:
-        """Return what to search for evidence for a claim."""
-        return ClaimQuery(claim.resolved, self.answer.question, self.answer.drug, self.answer.set_id)
-
-    def unsearched_pairs(self, engine: str) -> list[PairVerdict]:
-        """Return a row without a judgement for each claim for which nothing could be searched: it has no verdict."""
-        return [
-            PairVerdict(self.answer.id, claim_id, "", "evidence", 1, engine, reason=reason)
-            for claim_id, reason in self.unsearched.items()
-        ]
-
-
 def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Step[AnswerState]]:
     """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
     they run beside the others."""
@@ -278,7 +171,7 @@ def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Ste
     if spec.measures_similarity and not planned:
         steps.append(ResourceStep("similarity", partial(note_of_answers, "similarity", "of", "similarity")))
     if spec.looks_for_candidates(planned=planned):
-        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "candidates", "candidates")))
+        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "find", "safety")))
     for engine in sorted(spec.engines, key=lambda one: one.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
@@ -428,15 +321,17 @@ def score(spec: FactualitySpec, state: AnswerState) -> None:
     pairs = [row for one in spec.engines for row in state.pairs[one.name]]
     pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
     state.verdicts = verdicts_of(state.claims, pairs, spec.method)
-    if isinstance(state.candidates, str) or not spec.safety:
+    if isinstance(state.safety, str):
         state.flags = []
     elif spec.engine.kind == "exact":
-        state.flags = [one.flag for one in state.candidates]
-    else:
-        state.flags = flags_of(state.candidates, state.claims, state.verdicts, pairs, state.all_evidence(), spec.method)
+        state.flags = [one.flag for one in state.safety.candidates]
+    elif spec.safety:
+        state.flags = flags_of(
+            state.safety.candidates, state.claims, state.verdicts, pairs, state.all_evidence(), spec.method
+        )
     row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, state.flags, spec.method)
-    if isinstance(state.candidates, str):
-        row.unscored.append(f"flags: {state.candidates}")
+    if isinstance(state.safety, str):
+        row.unscored.append(f"flags: {state.safety}")
     if state.no_claims:
         why = f"claims_failed: {state.no_claims}"
         row = replace(row, unscored=[one.replace(NO_CLAIMS, why) for one in row.unscored])

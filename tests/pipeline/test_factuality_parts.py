@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.factuality.safety import SafetyCandidate
+from fdarx_core.factuality.safety import SafetyCandidate, SafetyFindings
 from fdarx_core.pipeline.factuality import ANSWERS_PER_PART, cut_answers, read_rows, write_states
-from fdarx_core.pipeline.factuality_steps import AnswerState, EngineSpec, FactualitySpec, ask_judge, score
+from fdarx_core.pipeline.factuality_state import AnswerState
+from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec, ask_judge, score
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, run_steps
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response, SafetyFlag
@@ -100,7 +101,7 @@ def test_what_could_not_be_searched_is_unscored_not_unsupported() -> None:
 
 
 def test_claims_and_flags_that_could_not_be_made_are_named() -> None:
-    score = scored(AnswerState(ANSWER, no_claims="wrong_shape: no JSON", candidates="rules_error")).score
+    score = scored(AnswerState(ANSWER, no_claims="wrong_shape: no JSON", safety="rules_error")).score
     assert score is not None and score.similarity == 1 and score.fas is None
     assert {"support: claims_failed: wrong_shape: no JSON", "flags: rules_error"} <= set(score.unscored)
 
@@ -156,7 +157,7 @@ JUDGED_BY_MODEL = FactualitySpec("pubmed", EngineSpec("judge", "m"), safety="RUN
 
 def with_candidate(claims: list[Claim]) -> AnswerState:
     one = AnswerState(replace(ANSWER, must_have=[], nice_to_have=[], references=[]), evidence={"c1": EVIDENCE})
-    one.claims, one.candidates = claims, [TO_REVIEW]
+    one.claims, one.safety = claims, SafetyFindings([TO_REVIEW])
     return one
 
 
@@ -185,6 +186,16 @@ def test_what_the_evidence_has_already_is_not_shown_again() -> None:
     replies = verdicts("contradicted")
     assert flags_by_model(one, replies) == [("dose_unsupported", "flagged")]
     assert [shown["text"] for shown in replies.requests[0].slots["passages"]] == [found.text]
+
+
+def test_the_contraindications_of_the_label_are_shown_with_each_claim() -> None:
+    forbids = Evidence("k", "labels", "Zalvorin", "Not with gout.", "P4", "4 Contraindications", "set", "Zalvorin")
+    one = with_candidate([CLAIM])
+    one.safety = SafetyFindings((), [forbids])
+    one.answer = replace(one.answer, set_id="set")
+    replies = verdicts("unsupported", "supported", "contradicted")
+    assert flags_by_model(one, replies) == [("contradicted_by_label", "flagged")]
+    assert replies.requests[0].slots["passages"][-1] == {"heading": forbids.heading, "text": forbids.text}
 
 
 def test_a_candidate_that_no_claim_covers_is_judged_with_its_question() -> None:
