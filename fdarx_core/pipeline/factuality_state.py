@@ -12,6 +12,7 @@ from fdarx_core.factuality.safety import SAFETY, SafetyFindings, claims_in, stat
 from fdarx_core.factuality.scores import PairToJudge, statement_pairs
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.verify.engine import TextPair
+from fdarx_core.verify.exact import ENGINE as EXACT
 
 
 @dataclass(slots=True)
@@ -46,17 +47,19 @@ class AnswerState:
             self.claims, self.stand_in = claims, reference_evidence(self.answer)
 
     def pairs_to_judge(self, engine: str, *, main: bool) -> list[PairToJudge]:
-        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against what the
-        labels say of its safety candidates, the stand-in and the reference statements."""
+        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against the
+        stand-in and the reference statements, and, where it is a model, against what labels forbid."""
+        by_model = main and engine != EXACT.name
         pairs = list[PairToJudge]()
         for claim in self.claims:
             found = self.evidence.get(claim.id, ())
             pairs += [self._pair(claim, one, "evidence", rank, engine) for rank, one in enumerate(found, 1)]
-            if main:
+            if by_model:
                 pairs += [self._pair(claim, one, SAFETY, 0, engine) for one in self._statements(claim)]
         if not main:
             return pairs
-        pairs += self._pairs_without_claim(engine)
+        if by_model:
+            pairs += self._pairs_without_claim(engine)
         if self.stand_in is not None:
             pairs += [self._pair(claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
         return pairs + statement_pairs(self.answer, self.claims, engine=engine)
