@@ -14,9 +14,8 @@ from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.scoring import BY_RULE
 from fdarx_core.evaluation.tables import BASELINE
 from fdarx_core.records import Grade, SettingProgress
+from fdarx_core.report.build_losses import TOO_MANY, meaning_of
 from fdarx_core.report.names import setting_name
-from fdarx_core.report.page_engine import readable
-from fdarx_core.report.question_figures import TOO_MANY
 from fdarx_core.storage import RunDirectory, read_records, read_table
 from fdarx_core.verify.exact import words_of
 
@@ -117,9 +116,8 @@ def _unusable_lines(run: RunDirectory, cells: Sequence[SettingProgress]) -> Iter
             continue
         reason = _most_frequent_reason(run, cell)
         yield (
-            f"{_name(cell)}: {cell.unusable:,} of {cell.due:,} replies were unusable, most for {readable(reason)}. "
-            "Give the model `structured: json_schema`, more max_tokens or context, or take another model. It is left "
-            "out of the result in words."
+            f"{_name(cell)}: {cell.unusable:,} of {cell.due:,} replies were unusable, most as {reason}. "
+            f"{meaning_of(reason)} The result in words leaves it out."
         )
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, UNSUPPORTED, ScoringMethod, class_of
 from fdarx_core.report.answer_viewer import ScoredAnswer
+from fdarx_core.report.build_losses import TOO_MANY, meaning_of
 from fdarx_core.report.evaluation_limits import COPIED_EXAMPLE
-from fdarx_core.report.page_engine import readable
-from fdarx_core.report.question_figures import TOO_MANY
-from fdarx_core.verify.exact import ENGINE, is_quoted
+from fdarx_core.verify.exact import ENGINE, quoted_span
 
 _CLAIMS_FAILED = "claims_failed: "
 
@@ -60,7 +59,7 @@ class FactualityChecks:
             if pair.entailment is None:
                 self.unjudged[pair.reason.partition(":")[0]] += 1
             elif pair.kind == "evidence" and verdict in (SUPPORTED, CONTRADICTED, UNSUPPORTED):
-                quoted = is_quoted(claims[pair.claim_id].text, one.evidence[pair.evidence_id].text)
+                quoted = quoted_span(claims[pair.claim_id].text, one.evidence[pair.evidence_id].text) is not None
                 self.quoted += quoted
                 self.denied += quoted and verdict != SUPPORTED
         if one.answer.model == self.method.engine:
@@ -93,8 +92,8 @@ def _failure(entry: str) -> str:
 
 def _unusable(who: str, what: str, reasons: Counter[str], total: int) -> Iterator[str]:
     if reasons.total() > TOO_MANY * total:
+        reason = reasons.most_common(1)[0][0]
         yield (
-            f"The replies of {who} on {reasons.total():,} of {total:,} {what} were unusable, most for "
-            f"{readable(reasons.most_common(1)[0][0])}. Give it `structured: json_schema`, more max_tokens or context, "
-            "or take another model: figures of this run cannot be compared with others."
+            f"The replies of {who} on {reasons.total():,} of {total:,} {what} were unusable, most as {reason}. "
+            f"{meaning_of(reason)} Figures of this run cannot be compared with others."
         )

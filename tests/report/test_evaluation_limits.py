@@ -110,7 +110,7 @@ def test_a_model_with_many_unusable_replies_is_told_with_reason_and_remedy_and_l
 
     found = change_cells(run, fail)
     [line] = more_lines(run)
-    assert "replies were unusable, most for truncated reply" in line and "max_tokens" in line
+    assert "replies were unusable, most as truncated_reply" in line and "max_tokens" in line
     assert "full_label" in [cell.setting for cell in found if cell.model == MODEL and not is_comparable(cell)]
     headline = parsed(build_evaluation_report(run)).find_class("result")[0].text_content()
     assert MODEL not in headline and "the best of" not in headline.partition(";")[0]
