@@ -22,7 +22,8 @@ from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSpec, GivenAnswers
 from fdarx_core.pipeline.executor import SMALL, ModelFleet
 from fdarx_core.pipeline.regrading import ADOPTED, EarlierEvaluation
-from fdarx_core.records import Figure, Reject
+from fdarx_core.records import Figure, Reject, SettingProgress
+from fdarx_core.report.evaluation_limits import limits
 from fdarx_core.report.missing_verdicts import missing_verdicts, remedy
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import check_retriever_models, needs_reranker, required_encoders
@@ -302,6 +303,7 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
     info = run.info()
     if config.as_json:
         print_json(run_result(run))
+        _tell_limits(run)
         _tell_missing_verdicts(run)
         return STOPPED if any(cell["status"] == "incomplete" for cell in info["cells"]) else 0
     figures = list(read_records(run.file("metrics.parquet"), Figure))
@@ -315,6 +317,7 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
             print(f"\n{table_text(grid)}")
     for cell in info["cells"]:
         _tell_failures(cell)
+    _tell_limits(run)
     _tell_missing_verdicts(run)
     unfinished = [cell for cell in info["cells"] if cell["status"] != "done"]
     _tell_unfinished(unfinished)
@@ -324,6 +327,11 @@ def _tell(run: RunDirectory, config: EvaluateConfig) -> int:
         print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
         return STOPPED
     return 0
+
+
+def _tell_limits(run: RunDirectory) -> None:
+    for line in limits(run, list(read_records(run.file("cells.parquet"), SettingProgress))):
+        print(line, file=sys.stderr)
 
 
 def _tell_missing_verdicts(run: RunDirectory) -> None:

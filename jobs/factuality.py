@@ -13,7 +13,7 @@ from fdarx_core.factuality.evidence.entrez import PubMedSettings
 from fdarx_core.factuality.scores import ScoringMethod, Weights
 from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import ModelConfig, ModelsError
-from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation, tables_of
+from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation, limits_of, safety_of, tables_of
 from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
 from fdarx_core.records import CheckedAnswer, Reject, content_id
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
@@ -242,10 +242,14 @@ def _tell_intake(info: dict[str, Any], where: str) -> None:
 
 
 def _tell(run: RunDirectory, config: ScoreFactualityConfig) -> int:
+    for line in limits_of(run):
+        print(line, file=sys.stderr)
     if config.as_json:
         print_json(run_result(run))
         return end_code(run.info())
     for grid in tables_of(run):
         print(f"\n{table_text(grid)}")
+    if found := safety_of(run):
+        print(f"\nsafety   {found}")
     print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
     return end_code(run.info())

@@ -6,7 +6,7 @@ import re
 from typing import Annotated
 
 from cyclopts import Parameter
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from jobs import run_job
 from jobs.cli import run_as
@@ -35,9 +35,9 @@ class ScoreFactualityConfig(TrackingConfig, MeasuringConfig):
     claims: str = BASELINE
     """engine that extracts claims: baseline (rules), or a name of --models"""
     entailment: str = Field("auto", validate_default=True)
-    """engine that judges claims: exact (word for word; abstains elsewhere), an NLI cross-encoder's
-    directory or name on the hub (general and biomedical name two), or a name of --models; auto takes a cross-encoder
-    that is on this machine (FDARX_VERIFIER names its directory), else exact"""
+    """engine that judges claims and decides safety flags: a name of --models, an NLI cross-encoder's directory or name
+    on the hub (general and biomedical name two), or exact (quotations alone; it flags nothing); auto takes the model of
+    --claims, else a cross-encoder that is on this machine (FDARX_VERIFIER names its directory), else exact"""
     compare_entailment: str | None = None
     """second engine, named in the same way, to compare with the first as one of the ablations"""
     nli_labels: Names = Field(default_factory=list)
@@ -86,10 +86,13 @@ class ScoreFactualityConfig(TrackingConfig, MeasuringConfig):
 
     @field_validator("entailment", mode="after")
     @classmethod
-    def _on_this_machine(cls, given: str) -> str:
+    def _at_hand(cls, given: str, info: ValidationInfo) -> str:
+        if given != "auto":
+            return given
         from fdarx_core.verify.named_models import default_engine
 
-        return default_engine().removeprefix("cross-encoder:") if given == "auto" else given
+        named = info.data.get("claims", BASELINE)
+        return default_engine().removeprefix("cross-encoder:") if named == BASELINE else str(named)
 
     @field_validator("years", mode="after")
     @classmethod

@@ -21,6 +21,7 @@ from fdarx_core.records import SettingProgress
 
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 _OUTCOMES = ("answered", "refused", "unparsed", "failed")
+_EVIDENCE = ("cut", "gold_due", "gold_shown")
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class CellCounts:
     tokens: Counter[str] = field(default_factory=Counter)
     cost: float | None = None
     unscored: int = 0
+    evidence: Counter[str] = field(default_factory=Counter)
     latencies: Numbers = field(default_factory=lambda: np.empty(0))
 
     @classmethod
@@ -57,6 +59,7 @@ class CellCounts:
             made.tokens.update({name: int(pc.sum(table[name]).as_py() or 0) for name in _TOKENS})
             made.cost = pc.sum(table["cost"]).as_py()
             made.unscored = int(np.count_nonzero(~graded(columns)))
+            made.evidence.update(_evidence(table))
             made.latencies = columns.number("latency_s")[~columns.is_in("outcome", "failed")]
         return made
 
@@ -77,6 +80,7 @@ class CellCounts:
             if one.cost is not None:
                 total.cost = (total.cost or 0.0) + one.cost
             total.unscored += one.unscored
+            total.evidence.update(one.evidence)
             latencies.append(one.latencies)
         total.latencies = np.concatenate(latencies)
         return total
@@ -89,7 +93,19 @@ class CellCounts:
         p50, p95 = (float(np.quantile(self.latencies, share)) if known else None for share in (0.50, 0.95))
         counted: dict[str, Any] = {name: self.outcomes[name] for name in _OUTCOMES}
         counted |= {name: self.tokens[name] for name in _TOKENS}
+        counted |= {name: self.evidence[name] for name in _EVIDENCE}
         return replace(cell, **counted, unscored=self.unscored, cost=self.cost, latency_p50=p50, latency_p95=p95)
+
+
+def _evidence(table: pa.Table) -> dict[str, int]:
+    """Return the counts of `SettingProgress` of questions by the evidence that was shown."""
+    shown, gold = table["gold_shown"], table["gold"]
+    found = {
+        "cut": pc.greater(table["cuts"], 0),
+        "gold_due": pc.is_valid(shown),
+        "gold_shown": pc.equal(shown, gold),
+    }
+    return {name: int(pc.sum(one).as_py() or 0) for name, one in found.items()}
 
 
 def label_lengths(table: pa.Table) -> dict[str, int]:

@@ -221,6 +221,8 @@ def score(
         **(_citations(prediction, gold, equivalents_by_gold(equivalence)) if cites else {}),
         **(overlaps(prediction.answer, question.answer) if understood else {}),
         **{name: getattr(prediction, name) for name in _USAGE},
+        cuts=prediction.cuts,
+        gold_shown=_gold_shown(prediction, gold),
         extra=_added_scores(question, prediction, grade),
     )
 
@@ -242,6 +244,13 @@ def score_ranking(
         **_ranking_scores(ranked, gold, STRICT, ""),
         **_ranking_scores(ranked, gold, equivalents_by_gold(equivalence), "eq_"),
     )
+
+
+def _gold_shown(prediction: Prediction, gold: list[PassageKey]) -> int | None:
+    """Return how many gold passages the prompt had; None without gold passages, and for a prompt without passages."""
+    if not gold or not (prediction.shown or prediction.cuts):
+        return None
+    return len(set(gold) & set(passage_keys(prediction.set_id, prediction.shown, prediction.shown_set_ids)))
 
 
 def _added_scores(question: QuestionAnswer, prediction: Prediction, grade: Grade | None) -> dict[str, float]:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import astuple, fields
 
+from fdarx_core.baseline.stems import terms
 from fdarx_core.factuality.drug_names import names_pattern
 from fdarx_core.factuality.prohibition_subjects import kind_of, subjects_of
 from fdarx_core.factuality.prohibitions import INTERACTIONS, TABLE, prohibitions_of
-from fdarx_core.factuality.safety_terms import terms
 from fdarx_core.labels.loinc import DOSAGE_SECTION
 from fdarx_core.records import Contraindication, Label, Passage, content_id
 from fdarx_core.storage import Location, write_records
@@ -63,7 +63,7 @@ def contraindications_of(
 def key_of(row: Contraindication) -> Key:
     """Return kind and words of a row, by which two rows forbid the same; the drug's name and form do not count."""
     text = names_pattern(tuple(row.substances)).sub(" ", row.subject).lower()
-    words = frozenset(terms(text)) | frozenset(re.findall(r"\d+|severe|mild|moderate|not", text))
+    words = terms(text) | frozenset(re.findall(r"\d+|severe|mild|moderate|not", text))
     return row.kind, words or frozenset([text])
 
 

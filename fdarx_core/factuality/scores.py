@@ -101,10 +101,10 @@ class ScoringMethod:
 
 
 def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
-    """Return the pair with the result of the inference."""
+    """Return the pair with the result of the inference; a passage on another drug does not speak of the claim's."""
     found = asdict(inference)
-    del found["other_drug"]  # the class of the inference is neutral
-    return replace(pair, **found)
+    other_drug = found.pop("other_drug")
+    return replace(pair, **found, on_subject=pair.on_subject and not other_drug)
 
 
 def verdicts_of(claims: Iterable[Claim], pairs: Iterable[PairVerdict], method: ScoringMethod) -> list[ClaimVerdict]:
@@ -275,7 +275,7 @@ def score_of(
     score = FactualityScore(
         answer.id, answer.question_id, answer.model, answer.dataset, answer.type, answer.setting, answer.cluster,
         answer.outcome, len(claims), counts[SUPPORTED], counts[CONTRADICTED], counts[UNSUPPORTED], counts[UNDECIDED],
-        counts[UNSCORED], flags=len(flags),
+        counts[UNSCORED], flags=sum(one.status == "flagged" for one in flags),
     )  # fmt: skip
     if answer.outcome == FAILED:
         score.unscored = [f"{name}: {FAILED}" for name in ("similarity", *OVERLAPS, *SHARES, "fas")]

@@ -19,13 +19,14 @@ from fdarx_core.factuality.contraindications import PARQUET, contraindications_o
 from fdarx_core.factuality.evidence import open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
-from fdarx_core.factuality.safety import SafetyFlagger
+from fdarx_core.factuality.safety import FLAGGED, TO_REVIEW, CandidateFinder, SafetyFindings, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod, Weights
 from fdarx_core.factuality.tables import Summary, metrics_json, summarize, tables
 from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
-from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySpec, factuality_steps
+from fdarx_core.pipeline.factuality_state import AnswerState
+from fdarx_core.pipeline.factuality_steps import FactualitySpec, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded
@@ -46,6 +47,7 @@ from fdarx_core.records import (
     arrow_schema,
 )
 from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer
+from fdarx_core.report.factuality_limits import FactualityChecks
 from fdarx_core.report.factuality_page import factuality_page
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import open_build
@@ -108,14 +110,13 @@ def _rows_of(spec: FactualitySpec, states: Sequence[AnswerState]) -> Rows:
     pairs += [row for engine in spec.engines for state in states for row in state.unsearched_pairs(engine.name)]
     evidence: dict[str, Evidence] = {}
     for state in states:
-        passages = [passage for found in state.evidence.values() for passage in found]
-        evidence |= {passage.id: passage for passage in [*passages, *([state.stand_in] if state.stand_in else [])]}
+        evidence |= state.all_evidence()
     return {
         "claims": [row for state in states for row in state.claims],
         "evidence": list(evidence.values()),
         "pairs": pairs,
         "verdicts": [row for state in states for row in state.verdicts],
-        "flags": [row for state in states if not isinstance(state.flags, str) for row in state.flags],
+        "flags": [row for state in states for row in state.flags],
         "scores": [state.score for state in states if state.score],
     }
 
@@ -142,6 +143,24 @@ def publish(run: RunDirectory, info: Mapping[str, Any], *, seed: int, resamples:
     metrics = metrics_json(rows, summary)
     run.file("metrics.json").write_bytes(orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
     run.file("report.html").write_text(_page(run, info, summary))
+
+
+def safety_of(run: RunDirectory) -> str:
+    """Return in words what the safety checks of a finished run found; "" where no labels were given for them."""
+    info = run.info()
+    if not info["safety"]:
+        return ""
+    counts = Counter(flag.status for at in range(info["parts"]) for flag in read_rows(run, at, ("flags",))["flags"])
+    return safety_sentence(counts[FLAGGED], counts[TO_REVIEW], verified=method_of(info).engine != "exact")
+
+
+def limits_of(run: RunDirectory) -> list[str]:
+    """Return what limits the figures of a finished run, in sentences. One part of it is in memory at a time."""
+    info = run.info()
+    checks = FactualityChecks(method_of(info))
+    for _ in checks.counted(_examined(run, range(info["parts"]))):
+        pass
+    return checks.sentences()
 
 
 def tables_of(run: RunDirectory) -> list[ResultTable]:
@@ -225,15 +244,15 @@ _MOST_SOURCES = 16
 Labels = Callable[[], Iterable[tuple[Label, Sequence[Passage]]]]
 
 
-class SafetyChecker(SafetyFlagger):
-    """Flags the answers of a batch. `rxnorm` is the place of RxNorm's names, "" for none."""
+class SafetyChecker:
+    """Finds what labels hold against answers. `rxnorm` is the place of RxNorm's names, "" for none."""
 
-    def __init__(self, labels: Labels, rxnorm: str, engine: str) -> None:
-        super().__init__(labels, read_rxnorm(rxnorm) if rxnorm else (), engine)
+    def __init__(self, labels: Labels, rxnorm: str) -> None:
+        self._finder = CandidateFinder(labels, read_rxnorm(rxnorm) if rxnorm else ())
 
-    def flags(self, answers: Sequence[CheckedAnswer]) -> list[list[SafetyFlag] | str]:
-        """Return the flags of each answer, or why they could not be looked for."""
-        return [guarded(self.flags_of, answer) for answer in answers]
+    def find(self, answers: Sequence[CheckedAnswer]) -> list[SafetyFindings | str]:
+        """Return the findings on each answer, or why there are none."""
+        return [guarded(self._finder.find, answer) for answer in answers]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -280,16 +299,14 @@ class FactualityEvaluation(PipelineJob):
             found["evidence"] = (
                 on_gpus(open_evidence, *source, off_gpu=size) if encodes else Resource(open_evidence, source, size)
             )
+        if spec.looks_for_candidates(planned=planned):
+            found["safety"] = Resource(SafetyChecker, (partial(read_labels, open_build(spec.safety)), spec.rxnorm))
         if planned:
             return found
         if spec.names_from == "names":
             found["names"] = Resource(LabelNames, (spec.safety,))
         if spec.measures_similarity:
             found["similarity"] = on_gpus(open_similarity, spec.bertscore, spec.bertscore_layers, spec.encoder)
-        if spec.safety:
-            labels = partial(read_labels, open_build(spec.safety))
-            engine = f"cross-encoder:{nli[0].place}" if nli else "exact"
-            found["safety"] = Resource(SafetyChecker, (labels, spec.rxnorm, engine))
         open_model = {engine.name: partial(CrossEncoder, engine.place, labels=engine.labels) for engine in nli}
         of_model = max(1, cpus // _CPUS_PER_MODEL)
         return found | {name: on_gpus(factory, off_gpu=of_model) for name, factory in open_model.items()}

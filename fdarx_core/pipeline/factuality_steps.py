@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import Literal
 
 from fdarx_core.baseline.claims import claims_of
-from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.evaluation.similarity import open_similarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import (
@@ -23,33 +22,29 @@ from fdarx_core.factuality.claims import (
 from fdarx_core.factuality.evidence import parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED, REFERENCE_SOURCE, reference_evidence
-from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, is_about, subject_of
+from fdarx_core.factuality.evidence.sources import PUBMED
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
+from fdarx_core.factuality.safety import SAFETY, flags_of
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
     PairToJudge,
     ScoringMethod,
     judged,
     score_of,
-    statement_pairs,
     verdicts_of,
 )
 from fdarx_core.llm import Baseline, ModelConfig
 from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.factuality_state import AnswerState
 from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import (
-    CheckedAnswer,
-    Claim,
-    ClaimVerdict,
     Evidence,
-    FactualityScore,
     PairVerdict,
     Request,
-    SafetyFlag,
 )
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.verify import open_engine
-from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
+from fdarx_core.verify.engine import Judgement, Unjudged
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 _QUERIES_PER_CALL = 256
@@ -137,6 +132,10 @@ class FactualitySpec:
             return "names"
         return "" if self.from_pubmed else "evidence"
 
+    def looks_for_candidates(self, *, planned: bool) -> bool:
+        """Return whether safety candidates are looked for; for a plan, only where a language model is asked of them."""
+        return bool(self.safety) and (not planned or self.engine.kind == "judge")
+
     @property
     def used(self) -> dict[str, ModelConfig]:
         """The models that are asked at all."""
@@ -158,74 +157,6 @@ class FactualitySpec:
         return Address.of(name, self.models, _RULES)
 
 
-@dataclass(slots=True)
-class AnswerState:
-    """An answer and what is known of it so far.
-
-    `evidence` holds the passages found for each claim by its id, best first; `subjects` the drugs that it speaks of;
-    `unsearched` says, by the claim's id, why nothing could be searched; `no_claims` why claims could not be extracted.
-    `pairs` go by engine. `flags` is a text where they could not be looked for.
-    """
-
-    answer: CheckedAnswer
-    claims: Sequence[Claim] = ()
-    no_claims: str = ""
-    stand_in: Evidence | None = None
-    evidence: dict[str, Sequence[Evidence]] = field(default_factory=dict)
-    subjects: dict[str, Subject] = field(default_factory=dict)
-    unsearched: dict[str, str] = field(default_factory=dict)
-    similarity: float | None = None
-    flags: list[SafetyFlag] | str = field(default_factory=list)
-    pairs: dict[str, list[PairVerdict]] = field(default_factory=dict)
-    verdicts: list[ClaimVerdict] = field(default_factory=list)
-    score: FactualityScore | None = None
-
-    def set_claims(self, claims: list[Claim] | str) -> None:
-        """Note the claims, or why they could not be extracted."""
-        if isinstance(claims, str):
-            self.no_claims = claims
-        else:
-            self.claims, self.stand_in = claims, reference_evidence(self.answer)
-
-    def pairs_to_judge(self, engine: str, *, main: bool) -> list[PairToJudge]:
-        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against the
-        stand-in and the reference statements."""
-        pairs = [
-            self._pair(claim, one, "evidence", rank, engine)
-            for claim in self.claims
-            for rank, one in enumerate(self.evidence.get(claim.id, ()), 1)
-        ]
-        if not main:
-            return pairs
-        if self.stand_in is not None:
-            pairs += [self._pair(claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
-        return pairs + statement_pairs(self.answer, self.claims, engine=engine)
-
-    def _pair(self, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
-        """Return a pair, with the names of the drug that claim and passage both speak of, if they do."""
-        answer = self.answer
-        subject = self.subjects.get(claim.id) or subject_of(self.query(claim))
-        on_subject = is_about(evidence, subject)
-        row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=on_subject)
-        own = evidence.source == REFERENCE_SOURCE or (evidence.set_id and answer.set_id == evidence.set_id)
-        names = [answer.drug if own or answer.drug in subject[1] else "", evidence.drug] if own or on_subject else []
-        drug = " ".join(dict.fromkeys(filter(None, names)))
-        title, _, rest = claim.resolved.partition(": ")
-        # a passage of the drug's own label needs no title that names it
-        return row, TextPair(evidence.text, rest if rest and contains_name(drug, title) else claim.resolved, drug)
-
-    def query(self, claim: Claim) -> ClaimQuery:
-        """Return what to search for evidence for a claim."""
-        return ClaimQuery(claim.resolved, self.answer.question, self.answer.drug, self.answer.set_id)
-
-    def unsearched_pairs(self, engine: str) -> list[PairVerdict]:
-        """Return a row without a judgement for each claim for which nothing could be searched: it has no verdict."""
-        return [
-            PairVerdict(self.answer.id, claim_id, "", "evidence", 1, engine, reason=reason)
-            for claim_id, reason in self.unsearched.items()
-        ]
-
-
 def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Step[AnswerState]]:
     """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
     they run beside the others."""
@@ -239,8 +170,8 @@ def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Ste
         steps.append(ResourceStep("subjects", partial(find_subjects, spec.names_from)))
     if spec.measures_similarity and not planned:
         steps.append(ResourceStep("similarity", partial(note_of_answers, "similarity", "of", "similarity")))
-    if spec.safety and not planned:
-        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "flags", "flags")))
+    if spec.looks_for_candidates(planned=planned):
+        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "find", "safety")))
     for engine in sorted(spec.engines, key=lambda one: one.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
@@ -343,9 +274,14 @@ def _take_judgements(engine: str, main: bool, state: AnswerState, exchanges: Seq
 
 
 def _claim_groups(state: AnswerState, engine: str, main: bool) -> list[list[PairToJudge]]:
+    """Return the pairs of each request: those of one claim and kind; what labels say of a claim joins its evidence."""
+
+    def request_of(asked: PairToJudge) -> tuple[str, str, int]:
+        row = asked[0]
+        return row.claim_id, "evidence" if row.kind == SAFETY and row.claim_id else row.kind, row.number
+
     pairs = state.pairs_to_judge(engine, main=main)
-    by_claim = groupby(pairs, key=lambda asked: (asked[0].claim_id, asked[0].kind, asked[0].number))
-    return [list(group) for _, group in by_claim]
+    return [list(group) for _, group in groupby(pairs, key=request_of)]
 
 
 async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState], context: StepContext) -> None:
@@ -384,11 +320,18 @@ def score(spec: FactualitySpec, state: AnswerState) -> None:
         [state.similarity] = open_similarity(None, None, None).of([state.answer])
     pairs = [row for one in spec.engines for row in state.pairs[one.name]]
     pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
-    flags = [] if isinstance(state.flags, str) else state.flags
     state.verdicts = verdicts_of(state.claims, pairs, spec.method)
-    row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, flags, spec.method)
-    if isinstance(state.flags, str):
-        row.unscored.append(f"flags: {state.flags}")
+    if isinstance(state.safety, str):
+        state.flags = []
+    elif spec.engine.kind == "exact":
+        state.flags = [one.flag for one in state.safety.candidates]
+    elif spec.safety:
+        state.flags = flags_of(
+            state.safety.candidates, state.claims, state.verdicts, pairs, state.all_evidence(), spec.method
+        )
+    row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, state.flags, spec.method)
+    if isinstance(state.safety, str):
+        row.unscored.append(f"flags: {state.safety}")
     if state.no_claims:
         why = f"claims_failed: {state.no_claims}"
         row = replace(row, unscored=[one.replace(NO_CLAIMS, why) for one in row.unscored])

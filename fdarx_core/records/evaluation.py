@@ -120,7 +120,8 @@ class Score:
     passage, `numeric` is whether its answer has a number. `grade` is the outcome of its Grade, "" without one. `gold`,
     `cited` and `hits` count passages; with equivalent passages, `eq_hits` counts the gold passages that are cited,
     themselves or by an equivalent passage, and `eq_right` the cited passages that are gold or equivalent. Overlaps are
-    in 0 to 1. `extra` has the numbers of metrics of other packages, by the name of the metric.
+    in 0 to 1. `cuts` is as in `Prediction`; `gold_shown` counts the gold passages in the prompt, None for a prompt
+    without passages. `extra` has the numbers of metrics of other packages, by the name of the metric.
     """
 
     prediction_id: str
@@ -152,6 +153,8 @@ class Score:
     completion_tokens: int = 0
     latency_s: float = 0.0
     cost: float | None = None
+    cuts: int = 0
+    gold_shown: int | None = None
     extra: dict[str, float] = field(default_factory=dict)
 
 
@@ -198,7 +201,9 @@ class SettingProgress:
     and failed; `unscored` have no verdict. Tokens are those of the server, `cost` is in USD (None without prices),
     latencies are in seconds. `engine` is what answered: the kind of API, the model's id and its sampling parameters, or
     the version of the built-in rules. `judge` is the name of the judge, `judge_engine` what graded; the prompts are
-    tasks with their versions, "" where none was used.
+    tasks with their versions, "" where none was used. `cut` counts the questions whose evidence was shortened to fit
+    the context; `gold_due` those with gold passages whose prompt has passages, and `gold_shown` those of them whose
+    prompt has all gold passages.
     """
 
     model: str
@@ -223,6 +228,14 @@ class SettingProgress:
     judge: str = ""
     judge_engine: str = ""
     judge_prompt: str = ""
+    cut: int = 0
+    gold_due: int = 0
+    gold_shown: int = 0
+
+    @property
+    def unusable(self) -> int:
+        """The number of questions without a reply, or with one that could not be parsed."""
+        return self.unparsed + self.failed
 
     @property
     def covered(self) -> int:

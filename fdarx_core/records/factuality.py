@@ -57,7 +57,9 @@ class Evidence:
     """A passage to compare claims with. `source` is labels, index, pubmed, file or none (reference or question).
 
     `place` is its position in the source: the marker of a passage, the id of a chunk or of PubMed, the row of a file.
-    `section` and `set_id` are those of a passage of a label; `year` is that of a publication, 0 for none.
+    `section` and `set_id` are those of a passage of a label; `year` is that of a publication, 0 for none. `lead` is
+    what a passage that begins within a table or a list needs from above it: the headings of the table, or the line that
+    introduces the list.
     """
 
     id: str
@@ -69,6 +71,12 @@ class Evidence:
     set_id: str = ""
     drug: str = ""
     year: int = 0
+    lead: str = ""
+
+    @property
+    def heading(self) -> str:
+        """The titles above the text, from the document's down, and `lead`."""
+        return " > ".join(filter(None, (self.title, self.section, *self.lead.split("\n"))))
 
 
 @dataclass(slots=True)
@@ -76,10 +84,12 @@ class PairVerdict:
     """A claim and one passage, with the probabilities of natural language inference, which sum to 1.
 
     `kind` is evidence (`rank` from 1 in the order of the search), reference (which replaces evidence without retrieval:
-    `rank` 0), all_statements (a claim and all must-have and nice-to-have statements), or must_have and nice_to_have (a
-    statement, `number`, and the whole answer; `claim_id` is "" there). `start` and `end` bound the deciding window of
-    the passage. The probabilities are None if the pair was not judged; then `reason` says why, else it explains the
-    judgment. `engine` names the engine. `on_subject` tells whether the passage speaks of the claim's drug.
+    `rank` 0), all_statements (a claim and all must-have and nice-to-have statements), must_have and nice_to_have (a
+    statement, `number`, and the whole answer; `claim_id` is "" there), or safety (what the label says of a safety
+    candidate, and a claim, or the sentence where no claim has its words; `claim_id` is "" there). `start` and `end`
+    bound the deciding window of the passage. The probabilities are None if the pair was not judged; then `reason` says
+    why, else it explains the judgment. `engine` names the engine. `on_subject` tells whether the passage speaks of the
+    claim's drug.
     """
 
     answer_id: str
@@ -187,9 +197,11 @@ class Contraindication:
 class SafetyFlag:
     """A passage of an answer that may do harm; flags are not part of FAS.
 
-    `kind` is dose_missing, dose_unsupported, contraindicated_population, contraindicated_condition or
-    contraindicated_drug. `text` is `answer[start:end]`, empty for a missing dose; `because` is the statement of the
-    label, with `set_id` and `marker`; `subject` is the dose, population or drug. `status` is flagged or to_review.
+    `kind` is dose_missing, dose_unsupported, contraindicated_population, contraindicated_condition,
+    contraindicated_drug, or contradicted_by_label for any other claim that a label contradicts. `text` is
+    `answer[start:end]`, empty for a missing dose; `because` is what the label says, with `set_id` and `marker`;
+    `subject` is the dose, population or drug, or the title of the section that contradicts. `status` is flagged where a
+    model has found a contradiction, to_review where a rule has proposed it and no model has decided.
     """
 
     answer_id: str

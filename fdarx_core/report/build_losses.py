@@ -12,7 +12,7 @@ from fdarx_core.report.page_engine import plural
 from fdarx_core.storage.dataset_card import BASELINE, model_names
 
 TOO_MANY = 0.1
-"""The share of unusable replies from which a stage is named."""
+"""The share of unusable replies from which a stage, or a model, is named."""
 MOST = 0.5
 """The share of rejected questions from which a stage is named."""
 RULES = "rules"
@@ -29,11 +29,17 @@ def why_rejected(stage: str, reason: str) -> str:
     return general or (PAGE_WORDS["unusable_replies"].get(reason, "") if stage == GENERATE else "")
 
 
+def meaning_of(reason: str) -> str:
+    """Return what a reason of unusable replies means and what to do; one that has no entry is a failed request."""
+    known = reason if reason in PAGE_WORDS["unusable_replies"] else "failed_request"
+    return f"{PAGE_WORDS['unusable_replies'][known]} {PAGE_WORDS['unusable_remedies'].get(known, _STRONGER)}"
+
+
 def unusable_lines(info: Mapping[str, Any]) -> list[str]:
     """Return sentences for each stage of a build, as run.json has it, at which many replies were unusable."""
     return [
         f"{_who(one['stage'], info)}: {one['unusable']:,} of {one['replies']:,} replies at the stage {one['stage']} "
-        f"were unusable, most as {one['reason']}. {_meaning(one['reason'])}"
+        f"were unusable, most as {one['reason']}. {meaning_of(one['reason'])}"
         for one in info.get("replies", [])
         if one["unusable"] > TOO_MANY * one["replies"]
     ]
@@ -91,8 +97,3 @@ def _who(stage: str, info: Mapping[str, Any]) -> str:
     role = {GENERATE: "generator", RULES: "generator", ROUND_TRIP: "reader"}.get(stage, "judge")
     names = model_names(info.get("config", {}).get(role, ""))
     return f"{'writer' if role == 'generator' else role} {names}".strip()
-
-
-def _meaning(reason: str) -> str:
-    known = reason if reason in PAGE_WORDS["unusable_replies"] else "failed_request"
-    return f"{PAGE_WORDS['unusable_replies'][known]} {PAGE_WORDS['unusable_remedies'].get(known, _STRONGER)}"

@@ -30,6 +30,7 @@ from fdarx_core.report.evaluation_figures import (
     read_evaluation_tables,
     subgroups,
 )
+from fdarx_core.report.evaluation_limits import is_comparable, limits
 from fdarx_core.report.missing_verdicts import REGRADE_COMMAND, missing_verdicts, remedy, ungraded_notes
 from fdarx_core.report.names import GROUP_NAMES, METRIC_NAMES, STATUS_NAMES, setting_name
 from fdarx_core.report.page_engine import SIGNIFICANT, TableBlock, by_significance, duration, render_page
@@ -108,6 +109,7 @@ def build_evaluation_report(
         troubles=troubles(sheets),
         unjudged=unjudged,
         remedy=remedy(unjudged, "RUN") if unjudged else "",
+        limits=limits(run, sheets.cells),
         tables=[one for one in tables if one.table.rows],
         figures=[panel for panel in panels if panel is not None],
         subgroups=subgroups(sheets),
@@ -152,7 +154,7 @@ RESULT_SETTINGS = {
 
 
 def result_sentence(sheets: EvaluationTables) -> str:
-    """Return the result in words: the best accuracy, with the whole label where it was shown, and the best retriever.
+    """Return the result in words: the best accuracy, with the full label where it was shown, and the best retriever.
 
     "" where nothing is measured.
     """
@@ -178,13 +180,17 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
     graded = _graded(sheets, condition)
     model, accuracy = max(graded, key=lambda item: item[1].value or 0)
     where = RESULT_SETTINGS.get(condition[0], f"in the setting {setting_name(*condition)}")
+    cut = next(cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (model, *condition)).cut
+    if cut and condition == FULL_LABEL:
+        where = f"from the label, which was cut for {cut:,} questions"
     among = f" (the best of {len(graded)})" if len(graded) > 1 else ""
     return f"{model}{among} answers {_share(accuracy)} of the factual and multi-hop questions correctly {where}"
 
 
 def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, Estimate]]:
-    """Return the accuracy of each model that has one in a setting."""
-    found = [(model, sheets.figure(model, condition, "accuracy", "answerable")) for model in sheets.models]
+    """Return the accuracy of each model that has one in a setting, without those that `is_comparable` leaves out."""
+    cells = [cell for cell in sheets.cells if (cell.setting, cell.retriever) == condition and is_comparable(cell)]
+    found = [(cell.model, sheets.figure(cell.model, condition, "accuracy", "answerable")) for cell in cells]
     return [(model, one) for model, one in found if one.value is not None]
 
 

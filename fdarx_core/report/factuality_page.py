@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from fdarx_core.evaluation.tables import MISSING, ResultTable
 from fdarx_core.factuality.correlations import FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
+from fdarx_core.factuality.safety import FLAGGED, TO_REVIEW, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
 from fdarx_core.factuality.tables import configuration_name, engine_notes, fas_title, joined, of_run
 from fdarx_core.records import Estimate, FactualityScore, Figure
@@ -25,6 +26,7 @@ from fdarx_core.report.answer_viewer import (
     viewer_payload,
 )
 from fdarx_core.report.charts import Series, intervals, stacked_bars
+from fdarx_core.report.factuality_limits import FactualityChecks
 from fdarx_core.report.page_engine import (
     Cell,
     FigurePanel,
@@ -52,7 +54,7 @@ class AnswerTally:
 
     `answers` counts by model and setting, `verdicts` counts claims by model and setting and verdict. `reasons` counts
     why claims have no verdict, `without_fas` why answers have no FAS; `covered` counts claims with a passage on their
-    drug, `flagged` answers with a safety flag, `to_review` those with something for a person to review.
+    drug, `flagged` answers with a safety flag, `flags` the flags and the candidates to be reviewed, by status.
     """
 
     answers: Counter[ModelSetting] = field(default_factory=Counter)
@@ -63,7 +65,7 @@ class AnswerTally:
     without_fas: Counter[str] = field(default_factory=Counter)
     flagged: int = 0
     covered: int = 0
-    to_review: int = 0
+    flags: Counter[str] = field(default_factory=Counter)
 
     @property
     def models(self) -> list[str]:
@@ -86,7 +88,7 @@ class AnswerTally:
         self.datasets[one.answer.dataset] += 1
         self.covered += round((one.score.coverage or 0.0) * one.score.claims)
         self.flagged += any(flag.status == "flagged" for flag in one.flags)
-        self.to_review += any(flag.status == "to_review" for flag in one.flags)
+        self.flags.update(flag.status for flag in one.flags)
         if one.score.fas is None:
             lacking = next((entry for entry in one.score.unscored if entry.startswith("fas: ")), "fas: ")
             self.without_fas[lacking] += 1
@@ -241,7 +243,8 @@ def completeness_correlations(results: FactualityResults) -> list[tuple[str, Fig
 
 def factuality_page(results: FactualityResults, calibrated: Sequence[ResultTable] = ()) -> str:
     """Return the page of a factuality run. The answers are read once. Tables of `calibrated` figures come first."""
-    tally, picked = collect(results.answers, int(results.info["config"].get("seed", 0)))
+    checks = FactualityChecks(results.method)
+    tally, picked = collect(checks.counted(results.answers), int(results.info["config"].get("seed", 0)))
     method, correlations = results.method, results.summary.correlations
     panels = [
         shares(tally),
@@ -259,6 +262,7 @@ def factuality_page(results: FactualityResults, calibrated: Sequence[ResultTable
         tiles=[(style, name, tally.of_verdict(name)) for name, style in VERDICTS.items()],
         tally=tally,
         flagged=tally.flagged if looked_for_flags(results) else None,
+        safety=safety_sentence(tally.flags[FLAGGED], tally.flags[TO_REVIEW], verified=method.engine != "exact"),
         contraindications=results.contraindications,
         by_rules=method.claims == BY_RULES,
         unscored=[(reason_name(why).rstrip("."), rows) for why, rows in tally.reasons.most_common(5)],
@@ -269,6 +273,7 @@ def factuality_page(results: FactualityResults, calibrated: Sequence[ResultTable
         correlations=completeness_correlations(results),
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
+        limits=checks.sentences(),
         tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(results.summary.grids, 1) if table.rows],
         calibrated=[TableBlock(f"calibrated-{at}", table) for at, table in enumerate(calibrated, 1)],
         figures=[one for one in panels if one],

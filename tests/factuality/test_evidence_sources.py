@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.factuality.evidence import ClaimQuery, open_evidence, parse_evidence, reference_evidence
+from fdarx_core.factuality.evidence.sources import with_list_leads
+from fdarx_core.factuality.evidence.subjects import drug_of
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Label, Passage, content_id
 from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.storage import RunDirectory, StorageError, write_records
@@ -242,8 +244,62 @@ def test_identity_follows_the_content(tmp_path: Path, run: Path, index: Path) ->
     assert open_evidence(f"index:{index}").identity["retriever"] == "bm25"
 
 
-def test_the_reference_stands_in_for_evidence_else_the_question() -> None:
+def test_the_reference_stands_in_for_evidence_where_there_is_one() -> None:
     answer = CheckedAnswer("i", "q", "Is salt bad?", "Yes.", "m", references=["  ", "Salt raises pressure.", "No."])
-    assert (reference_evidence(answer).text, reference_evidence(answer).source) == ("Salt raises pressure.", "none")
+    found = reference_evidence(answer)
+    assert found is not None and (found.text, found.source) == ("Salt raises pressure.", "none")
     answer.references = []
-    assert reference_evidence(answer).text == "Is salt bad?"
+    assert reference_evidence(answer) is None
+
+
+def test_a_claim_is_searched_by_its_own_words_and_its_drug() -> None:
+    query = ClaimQuery("It may cause headache.", "Which bottles does Mirtolap come in?", drug="Mirtolap")
+    assert query.search_words == "cause headache Mirtolap"
+    assert ClaimQuery("Mirtolap is white.", "", drug="MIRTOLAP tablets").search_words == "Mirtolap white tablets"
+
+
+def test_the_question_of_a_claim_does_not_move_its_passages(run: Path) -> None:
+    claim = "Headache may occur."
+    plain = found(f"labels:{run}", ClaimQuery(claim, "", set_id="b1"))
+    assert found(f"labels:{run}", ClaimQuery(claim, "Which bottles does it come in by day?", set_id="b1")) == plain
+
+
+@pytest.mark.parametrize(
+    ("query", "subject", "drug"),
+    [
+        (
+            ClaimQuery("It is white.", "", "Mirtolap Tablets", "b1"),
+            (frozenset({"b1"}), frozenset()),
+            "Mirtolap Tablets",
+        ),
+        (ClaimQuery("Mirtolap is white.", "", "MIRTOLAP"), (frozenset({"b1"}), frozenset({"mirtolap"})), "MIRTOLAP"),
+        (
+            ClaimQuery("Zalvorin is red.", "", "MIRTOLAP", "b1"),
+            (frozenset({"a1"}), frozenset({"zalvorin"})),
+            "zalvorin",
+        ),
+        (ClaimQuery("It is white.", ""), (frozenset(), frozenset()), ""),
+    ],
+)
+def test_the_drug_of_a_claim_has_one_name(
+    query: ClaimQuery, subject: tuple[frozenset[str], frozenset[str]], drug: str
+) -> None:
+    assert drug_of(query, subject) == drug
+
+
+def in_section(path: str, *texts: str) -> list[Passage]:
+    return [Passage("s", at, at, "", "", "", "", path, text) for at, text in enumerate(texts)]
+
+
+def test_a_passage_that_begins_within_a_list_knows_the_line_that_introduces_it() -> None:
+    rows = in_section(
+        "4", "Do not take it:\n- in pregnancy", "- with nitrates", "- in anuria\nStore it cold.", "- in bags"
+    )
+    rows += in_section("5", "- for children")
+    assert [lead for _, lead in with_list_leads(rows)] == ["", "Do not take it:", "Do not take it:", "", ""]
+
+
+def test_evidence_has_the_titles_above_its_text() -> None:
+    one = Evidence("e", "labels", "Mirtolap", "- with nitrates", section="4 > 4.1", lead="Do not take it:")
+    assert one.heading == "Mirtolap > 4 > 4.1 > Do not take it:"
+    assert Evidence("e", "file", "", "A text.").heading == ""

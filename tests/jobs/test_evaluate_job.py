@@ -277,3 +277,13 @@ def test_published_questions_without_their_labels(toy: Path, server: LoopbackSer
         "closed_book": ("done", 56), "oracle": ("done", 56), "full_label": ("skipped", 0), "retrieved": ("skipped", 0),
     }  # fmt: skip
     assert "no label has its complete text" in done.stderr
+
+
+def test_a_label_that_is_cut_is_counted_and_told(example_build: Path, tmp_path: Path) -> None:
+    done = evaluate(example_build, tmp_path / "run", "--settings", "full_label", "--sample", 3, "--label-chars", 2000)
+    assert done.returncode == 0, done.stderr
+    [cell] = cells(tmp_path / "run").values()
+    assert cell.cut == cell.due > 0 and cell.gold_shown < cell.gold_due
+    told = f"labels cut for {cell.cut} of {cell.due} questions to fit the context; gold shown for {cell.gold_shown} of"
+    assert told in done.stderr and told in (tmp_path / "run" / "report.html").read_text()
+    assert "from the whole label" not in (tmp_path / "run" / "report.html").read_text()

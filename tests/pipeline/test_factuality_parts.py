@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from fdarx_core.factuality.safety import SafetyCandidate, SafetyFindings
 from fdarx_core.pipeline.factuality import ANSWERS_PER_PART, cut_answers, read_rows, write_states
-from fdarx_core.pipeline.factuality_steps import AnswerState, EngineSpec, FactualitySpec, ask_judge, score
+from fdarx_core.pipeline.factuality_state import AnswerState
+from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec, ask_judge, score
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, run_steps
-from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
+from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response, SafetyFlag
 from fdarx_core.storage import RunDirectory
 from fdarx_core.verify.language_model import JUDGE_CLAIM
 
 SPEC = FactualitySpec("pubmed", EngineSpec())
 ANSWER = CheckedAnswer(
-    "a1", "q1", "How much?", "Take 5 mg.", "m", references=["Take 5 mg."], must_have=["5 mg"], nice_to_have=["once"]
+    *("a1", "q1", "How much?", "Take 5 mg.", "m"),
+    drug="Zalvorin",
+    references=["Take 5 mg."],
+    must_have=["5 mg"],
+    nice_to_have=["once"],
 )
 CLAIM = Claim("c1", "a1", 0, 0, 10, "Take 5 mg.", "Take 5 mg.")
-EVIDENCE = [Evidence(f"e{rank}", "file", "", f"Passage {rank} says 5 mg.") for rank in (1, 2)]
+EVIDENCE = [
+    Evidence(f"e{rank}", "file", "Zalvorin", f"Passage {rank} says 5 mg.", section="2 Dosage") for rank in (1, 2)
+]
 STAND_IN = Evidence("e0", "none", "", "Take 5 mg.")
 
 
@@ -90,7 +101,7 @@ def test_what_could_not_be_searched_is_unscored_not_unsupported() -> None:
 
 
 def test_claims_and_flags_that_could_not_be_made_are_named() -> None:
-    score = scored(AnswerState(ANSWER, no_claims="wrong_shape: no JSON", flags="rules_error")).score
+    score = scored(AnswerState(ANSWER, no_claims="wrong_shape: no JSON", safety="rules_error")).score
     assert score is not None and score.similarity == 1 and score.fas is None
     assert {"support: claims_failed: wrong_shape: no JSON", "flags: rules_error"} <= set(score.unscored)
 
@@ -120,11 +131,83 @@ def test_a_judge_is_asked_once_for_a_claim_with_its_passages() -> None:
     rows = asked_of(replies)
     assert [(row.evidence_id, row.entailment) for row in rows] == [("e1", 0.0), ("e2", 1.0)]
     [request] = replies.requests
-    assert request.task == JUDGE_CLAIM.name
-    assert [one["text"] for one in request.slots["passages"]] == [one.text for one in EVIDENCE]
+    shown = [{"heading": "Zalvorin > 2 Dosage", "text": one.text} for one in EVIDENCE]
+    assert request.task == JUDGE_CLAIM.name and request.slots["passages"] == shown
+    assert (request.slots["question"], request.slots["drug"]) == ("How much?", "Zalvorin")
+    assert 'titles="Zalvorin > 2 Dosage"' in str(request.messages)
+
+
+def test_no_request_is_made_for_references_that_were_not_given() -> None:
+    one = AnswerState(CheckedAnswer("a1", "q1", "How much?", "Take 5 mg.", "m"), evidence={"c1": EVIDENCE})
+    one.set_claims([CLAIM])
+    assert {row.kind for row, _ in one.pairs_to_judge("m", main=True)} == {"evidence"}
 
 
 def test_a_judge_that_fails_is_no_verdict() -> None:
     rows = asked_of(Replies('{"verdicts": []}'))
     assert [row.entailment for row in rows] == [None, None]
     assert all(row.reason.startswith("wrong_passages") for row in rows)
+
+
+STATEMENT = Evidence("s", "labels", "Zalvorin", "Do not take more than 2 mg.", "P3", "2 Dosage", "set", "Zalvorin")
+DOUBTFUL = SafetyFlag("a1", "dose_unsupported", 0, 10, "Take 5 mg.", "Zalvorin", "5 mg", STATEMENT.text, "set")
+TO_REVIEW = SafetyCandidate(replace(DOUBTFUL, status="to_review"), STATEMENT)
+JUDGED_BY_MODEL = FactualitySpec("pubmed", EngineSpec("judge", "m"), safety="RUN")
+
+
+def with_candidate(claims: list[Claim]) -> AnswerState:
+    one = AnswerState(replace(ANSWER, must_have=[], nice_to_have=[], references=[]), evidence={"c1": EVIDENCE})
+    one.claims, one.safety = claims, SafetyFindings([TO_REVIEW])
+    return one
+
+
+def verdicts(*said: str) -> Replies:
+    rows = [{"passage": at, "reason": "so", "verdict": verdict} for at, verdict in enumerate(said, 1)]
+    return Replies(json.dumps({"verdicts": rows}))
+
+
+def flags_by_model(state: AnswerState, replies: Replies) -> list[tuple[str, str]]:
+    [one] = run_steps([ask_judge(Address("m", {}), main=True), partial(score, JUDGED_BY_MODEL)], [state], replies)
+    return [(flag.kind, flag.status) for flag in one.flags]
+
+
+def test_what_the_label_says_of_a_candidate_is_shown_with_the_evidence_of_its_claim() -> None:
+    replies = verdicts("unsupported", "unsupported", "contradicted")
+    assert flags_by_model(with_candidate([CLAIM]), replies) == [("dose_unsupported", "flagged")]
+    [request] = replies.requests
+    assert [one["text"] for one in request.slots["passages"]] == [*(one.text for one in EVIDENCE), STATEMENT.text]
+    assert flags_by_model(with_candidate([CLAIM]), verdicts("supported", "supported", "unsupported")) == []
+
+
+def test_what_the_evidence_has_already_is_not_shown_again() -> None:
+    found = Evidence("e3", "labels", "Zalvorin", f"{STATEMENT.text} Store it.", "P3", "2 Dosage", "set", "Zalvorin")
+    one = with_candidate([CLAIM])
+    one.evidence = {"c1": [found]}
+    replies = verdicts("contradicted")
+    assert flags_by_model(one, replies) == [("dose_unsupported", "flagged")]
+    assert [shown["text"] for shown in replies.requests[0].slots["passages"]] == [found.text]
+
+
+def test_the_contraindications_of_the_label_are_shown_with_each_claim() -> None:
+    forbids = Evidence("k", "labels", "Zalvorin", "Not with gout.", "P4", "4 Contraindications", "set", "Zalvorin")
+    one = with_candidate([CLAIM])
+    one.safety = SafetyFindings((), [forbids])
+    one.answer = replace(one.answer, set_id="set")
+    replies = verdicts("unsupported", "supported", "contradicted")
+    assert flags_by_model(one, replies) == [("contradicted_by_label", "flagged")]
+    assert replies.requests[0].slots["passages"][-1] == {"heading": forbids.heading, "text": forbids.text}
+
+
+def test_a_candidate_that_no_claim_covers_is_judged_with_its_question() -> None:
+    replies = verdicts("contradicted")
+    assert flags_by_model(with_candidate([]), replies) == [("dose_unsupported", "flagged")]
+    [request] = replies.requests
+    assert request.slots["claim"] == "How much? Take 5 mg."
+    assert flags_by_model(with_candidate([]), Replies("no JSON")) == [("dose_unsupported", "to_review")]
+
+
+def test_without_a_model_all_candidates_are_to_be_reviewed() -> None:
+    one = with_candidate([CLAIM])
+    one.pairs = {"exact": []}
+    score(replace(SPEC, safety="RUN"), one)
+    assert [flag.status for flag in one.flags] == ["to_review"] and one.score is not None and one.score.flags == 0

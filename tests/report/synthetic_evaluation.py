@@ -125,7 +125,7 @@ class SyntheticEvaluation:
         said.latency_s, said.cost = self.random.random(), 0.0004 if model == "steady-70b" else 0.00005
         chance = self.random.random()
         if chance < 0.05:
-            said.outcome, said.reason, said.text = "unparsed", "no_answer_line", "I think that, well, "
+            said.outcome, said.reason, said.text = "unparsed", "no_answer", "I think that, well, "
         elif chance < (0.6 if question.type == "refusal" else 0.15):
             said.outcome, said.text = "refused", "NOT_ANSWERABLE"
         else:

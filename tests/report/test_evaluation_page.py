@@ -62,8 +62,8 @@ def test_page_is_whole_and_has_its_parts(page: str) -> None:
     tree = parsed(page)
     assert page.lstrip().startswith("<!doctype html>")
     assert [heading.text_content() for heading in tree.iter("h2")] == [
-        "Cells that are not done", "Tables", "Figures", "Subgroups", "Paired differences", "Answers",
-        "Every cell", "The run",
+        "Cells that are not done", "What limits these figures", "Tables", "Figures", "Subgroups",
+        "Paired differences", "Answers", "Every cell", "The run",
     ]  # fmt: skip
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(ids) == len(set(ids))

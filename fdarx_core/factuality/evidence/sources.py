@@ -61,6 +61,8 @@ _METADATA = {
 }
 """Fields of a row that describe its text; a text in any other field is evidence."""
 _YEAR = re.compile(r"\b(?:1[89]|20)\d\d\b")
+_ITEM = ("- ", "• ")
+"""How the lines of list items begin in passages of labels."""
 
 
 class EvidenceSource(Protocol):
@@ -121,14 +123,14 @@ def open_evidence(
     return _SOURCES[kind](place, directories or ModelDirectories(), retriever)
 
 
-def reference_evidence(answer: CheckedAnswer) -> Evidence:
-    """Return the question's first reference, else the question: evidence for the ablation without retrieval.
+def reference_evidence(answer: CheckedAnswer) -> Evidence | None:
+    """Return the question's first reference, the evidence of the ablation without retrieval; None without references.
 
     Source: FAS §5.5 ("w/o retrieval"), which does not say what the claims are compared with.
     """
-    reference = next((text for text in answer.references if text.strip()), "")
-    text, place = (reference, "reference") if reference else (answer.question, "question")
-    return Evidence(content_id(REFERENCE_SOURCE, place, text), REFERENCE_SOURCE, answer.question, text, place)
+    text = next((text for text in answer.references if text.strip()), "")
+    id = content_id(REFERENCE_SOURCE, "reference", text)
+    return Evidence(id, REFERENCE_SOURCE, "", text, "reference") if text else None
 
 
 class PassageSearch:
@@ -315,7 +317,7 @@ class IndexEvidence:
 def _evidence_of_chunk(chunk: Chunk) -> Evidence:
     id = content_id("index", chunk.id, chunk.text)
     with_source = chunk.section, chunk.set_id, chunk.drug
-    return Evidence(id, "index", chunk.title, chunk.text, chunk.id, *with_source)
+    return Evidence(id, "index", chunk.title, chunk.text, chunk.id, *with_source, lead=chunk.table_header)
 
 
 Scope = frozenset[str]
@@ -377,15 +379,34 @@ class BuildEvidence:
 
     def _read_passages(self, scope: Scope) -> Iterator[Evidence]:
         for part in sorted({self._names.part_of[set_id] for set_id in scope}):
-            for passage in read_records(self._run.file(f"passages/{part}"), Passage):
-                if passage.set_id in scope:
-                    yield _evidence_of_passage(passage, self._names.drugs[passage.set_id])
+            passages = read_records(self._run.file(f"passages/{part}"), Passage)
+            for passage, lead in with_list_leads(one for one in passages if one.set_id in scope):
+                yield evidence_of_passage(passage, self._names.drugs[passage.set_id], passage.table_header or lead)
 
 
-def _evidence_of_passage(passage: Passage, drug: str) -> Evidence:
+def evidence_of_passage(passage: Passage, drug: str, lead: str = "") -> Evidence:
+    """Return a passage of a label of a drug as evidence."""
     id = content_id("labels", passage.set_id, passage.marker, passage.text)
     with_source = passage.section_path, passage.set_id, drug
-    return Evidence(id, "labels", drug, passage.text, passage.marker, *with_source)
+    return Evidence(id, "labels", drug, passage.text, passage.marker, *with_source, lead=lead)
+
+
+def with_list_leads(passages: Iterable[Passage]) -> Iterator[tuple[Passage, str]]:
+    """Yield passages, in the order of their labels, with the line that introduces the list within which each begins.
+
+    That line stands in an earlier passage of the section and ends with a colon; only items stand between. It is "" for
+    a passage that does not begin within such a list.
+    """
+    lead, section = "", ("", "")
+    for passage in passages:
+        place = passage.set_id, passage.section_path
+        if place != section or passage.section_chunk_index == 0:
+            lead, section = "", place
+        lines = [line.strip() for line in passage.text.split("\n") if line.strip()]
+        yield passage, lead if lines and lines[0].startswith(_ITEM) else ""
+        for line in lines:
+            if not line.startswith(_ITEM):
+                lead = line if line.endswith(":") else ""
 
 
 _SOURCES: dict[str, Callable[[str, ModelDirectories, str | None], EvidenceSource]] = {
