@@ -137,7 +137,7 @@ class _Left:
 
 
 def pair_topics(
-    surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, seed: int, *, constants: bool = True
+    surveys: Sequence[TopicSurvey], per_label: int, per_drug: int, seed: int, *, by_model: bool = False
 ) -> dict[str, list[TopicPair]]:
     """Return the pairs to ask of each label, by set id.
 
@@ -150,11 +150,11 @@ def pair_topics(
         per_label: the most pairs of a label, and the most topics without a pair.
         per_drug: the most questions about one topic of the labels of one drug, each way.
         seed: the seed of the run, from which the order of labels and topics and the wordings follow.
-        constants: whether constants of substances are asked, such as the molecular weight. A model that judges
-            relevance drops questions about them, so a model is not asked to write any.
+        by_model: whether a model writes the questions. It is not asked for constants of substances, such as the
+            molecular weight, which judges of relevance drop, and not for sections that many labels lack.
     """
-    if not constants:
-        surveys = [_without_constants(one) for one in surveys]
+    if by_model:
+        surveys = [_for_models(one) for one in surveys]
     plausible = _plausible_topics(surveys)
     queue = sorted(surveys, key=lambda one: content_id(str(seed), one.set_id))
     left = [_Left.of(one, plausible[one.set_id], seed) for one in queue]
@@ -169,8 +169,8 @@ def pair_topics(
     return {one.survey.set_id: one.chosen for one in left}
 
 
-def _without_constants(survey: TopicSurvey) -> TopicSurvey:
-    asked = [topic.name not in CHEMISTRY for topic in all_topics()]
+def _for_models(survey: TopicSurvey) -> TopicSurvey:
+    asked = [topic.name not in CHEMISTRY and topic.kind != "subsection" for topic in all_topics()]
     answered = [pair for pair in zip(survey.answered, survey.golds, strict=True) if asked[pair[0]]]
     return replace(
         survey,

@@ -150,7 +150,7 @@ class Build(PipelineJob):
             amounts, by_model = self.spec.amounts, self.spec.roles.by_model
             surveys = self.survey_topics(keep=not planned)
             bounds = amounts.twins, amounts.topic_labels, amounts.seed
-            pairs = pair_topics(surveys, *bounds, constants=not by_model)
+            pairs = pair_topics(surveys, *bounds, by_model=by_model)
             # The surveys are not kept: they take most of the memory that the driver needs for each label.
             self.drug_of, self.near = {one.set_id: one.drug for one in surveys}, near_drugs(surveys)
             expected = expected_numbers(self.drug_of, self.near, self.spec.transfers)

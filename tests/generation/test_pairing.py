@@ -141,16 +141,15 @@ def test_chemistry_and_whole_sections_are_a_small_share() -> None:
     assert 0 < sum(topic.kind == "section" for topic in asked) <= 0.1 * len(asked)
 
 
-def test_constants_of_substances_are_left_out_where_a_model_judges_relevance() -> None:
-    chemistry = [number for number in QUANTITIES if all_topics()[number].name in CHEMISTRY]
-    surveys = [
-        survey("one", "A", [*chemistry, *RISKS[:3]], PARTNERS[:3]),
-        survey("other", "B", PARTNERS[:3], chemistry),
-    ]
-    for constants in (True, False):
-        pairs = [pair for chosen in pair_topics(surveys, 20, 60, 0, constants=constants).values() for pair in chosen]
+def test_models_are_not_asked_for_constants_of_substances_and_rare_sections() -> None:
+    rare = [number for number, topic in enumerate(all_topics()) if topic.kind == "subsection"]
+    left_out = [*[number for number in QUANTITIES if all_topics()[number].name in CHEMISTRY], *rare]
+    surveys = [survey("one", "A", [*left_out, *RISKS[:3]], PARTNERS[:3]), survey("other", "B", PARTNERS[:3], left_out)]
+    names = {all_topics()[number].name for number in left_out}
+    for by_model in (True, False):
+        pairs = [pair for chosen in pair_topics(surveys, 20, 60, 0, by_model=by_model).values() for pair in chosen]
         asked = {topic.name for pair in pairs for topic in (pair.answered, pair.silent) if topic is not None}
-        assert bool(asked & CHEMISTRY) == constants and asked - CHEMISTRY
+        assert bool(asked & names) != by_model and asked - names
 
 
 def test_what_no_label_answers_is_asked_of_none() -> None:
