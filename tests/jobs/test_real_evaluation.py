@@ -38,7 +38,7 @@ TYPES = {"factual": ("factual",), "answerable": ("factual", "multihop")}
 @pytest.fixture(scope="module")
 def run(real_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("real")
-    varied = ("--sample", 30, "--per-drug", 1, "--cpus", 2)
+    varied = ("--sample", 45, "--per-drug", 1, "--cpus", 2)
     built = run_job("build", "--labels", real_labels, "--out", folder / "build", *varied)
     assert built.returncode == 0, built.stderr
     done = evaluate(folder / "build", folder / "run", "--resamples", 2000)

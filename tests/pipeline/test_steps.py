@@ -31,7 +31,8 @@ def identities(path: Path, sample: int | None = None) -> list[Identity]:
 def new_states(labels: Sequence[Identity], amounts: GenerationConfig, *, by_model: bool = False) -> list[LabelState]:
     """The labels with the topics that a build asks of each."""
     surveys = survey_labels(labels) if amounts.twins else []
-    pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed)
+    bounds = amounts.twins, amounts.topic_labels, amounts.seed
+    pairs = pair_topics(surveys, *bounds, by_model=by_model)
     return [LabelState(one, TopicPlan(pairs.get(one.set_id, ()), by_model)) for one in labels]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,8 +131,14 @@ def test_answer_within_a_running_event_loop(index: fdarx.Index) -> None:
 
 def test_answer_by_a_model(index: fdarx.Index) -> None:
     replies = iter(["<think>hm</think>At most 40 mg [1, 7].", ""])
+
+    def reply(body: Any) -> str:
+        if "<claim>" in body["messages"][-1]["content"]:
+            return '{"verdicts": [{"passage": 1, "reason": "It says so.", "quote": "", "verdict": "supported"}]}'
+        return NAMED if asks_for_scope(body) else next(replies)
+
     with (
-        LoopbackServer(answer=lambda body: NAMED if asks_for_scope(body) else next(replies)) as server,
+        LoopbackServer(answer=reply) as server,
         fdarx.Model("tiny", base_url=server.openai_url) as model,
     ):
         answer = index.answer(QUESTION, model=model)

@@ -37,8 +37,7 @@ def test_an_answer_has_spans_of_search_answer_and_model(served: Service, collect
     assert request.kind == "server" and request.parent == PARENT.split("-")[2] and not request.failed
     assert request.attributes["http.request.method"] == "POST" and request.attributes["http.route"] == "/v1/answers"
     assert request.attributes["http.response.status_code"] == 200
-    [chat] = collector.named("chat m")
-    assert collector.above(chat) == ["answer", "POST /v1/answers"]
+    assert {tuple(collector.above(chat)) for chat in collector.named("chat m")} >= {("answer", "POST /v1/answers")}
     [search] = collector.named("search")
     assert search.parent == request.id
     assert {one.trace_id for one in collector.spans} == {PARENT.split("-")[1]}
