@@ -336,7 +336,7 @@ def test_documents_are_added_where_the_service_takes_them(context: BrowserContex
         ask(other, "How long are samples of each lot kept?")
         expect(other.locator("article")).to_contain_text("7 years")
         expect(other.locator(".passages .uploaded")).to_have_text("uploaded by (anonymous)")
-        expect(other.locator(".notice.uploads")).to_contain_text("[2] by (anonymous)")
+        expect(other.locator(".notice.uploads")).to_contain_text("[1] by (anonymous)")
         assert "(cited, uploaded by (anonymous))" in saved(other, "Save as Markdown")
         assert json.loads(saved(other, "Save as JSON"))["reply"]["citations"][0]["uploaded_by"] == "(anonymous)"
         other.locator(".passages .title").first.click()
