@@ -21,6 +21,8 @@ from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.wire_formats import EventDecoder, WireFormat
 
 _CONNECT_S = 30.0
+_IDLE_S = 4.0
+"""Seconds after which an idle connection is closed: vLLM closes it after five, and a request sent just then is lost."""
 _MAX_BODY_BYTES = 8 << 20
 _MAX_STREAM_BYTES = 64 << 20
 """Of a streamed reply: each few characters of its text come in some hundred bytes."""
@@ -140,7 +142,7 @@ class HttpTransport(Transport):
             if self._url.scheme == "https" and self._credentials.proxy_authorization:
                 self._options["proxy_headers"] = {"Proxy-Authorization": self._credentials.proxy_authorization}
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=config.max_in_flight, ssl=ssl),
+            connector=aiohttp.TCPConnector(limit=config.max_in_flight, ssl=ssl, keepalive_timeout=_IDLE_S),
             timeout=aiohttp.ClientTimeout(total=config.timeout_s, sock_connect=_CONNECT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
         )

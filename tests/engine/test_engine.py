@@ -152,12 +152,6 @@ def test_a_reply_cut_short_says_so(engine: str) -> None:
     assert why_none(response) == "truncated_reply"
 
 
-def test_a_loop_of_white_space_is_named_and_paid(engine: str) -> None:
-    response = said(config(engine, max_tokens=2048, sampling={"temperature": 0.0}))
-    assert (response.reason, response.completion_tokens) == ("whitespace_loop", 2048)
-    assert len(response.text) < 4096
-
-
 def test_a_reply_that_is_no_json_is_asked_to_be_repaired_once(engine: str) -> None:
     response = said(config(engine, structured="text"))
     assert response.attempts == 2
