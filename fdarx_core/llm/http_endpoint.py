@@ -270,6 +270,7 @@ class HttpEndpoint(AsyncEndpoint):
             return completion
         try:
             turns = _repair_turns(completion.text, request, fault)
+            self.counters.retries += 1
             repaired = await self._complete(pending, [*request.messages, *turns])
         except Failure as failure:
             if failure.transient:
