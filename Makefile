@@ -87,7 +87,6 @@ test-engine-served: $(VENV)/models engine
 	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $$(grep -l Served tests/engine/test_*.py) $(AGAIN)
 
 test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
-	-$(RUN) tests.tracking.environment  # MLflow's server; without it, its tests skip
 	$(RUN) tests.serving.browser
 	FDARX_KILLS=$${FDARX_KILLS:-10} HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
 	HYPOTHESIS_PROFILE=nightly FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
@@ -105,24 +104,13 @@ lock: $(VENV)/core  ## resolve pyproject.toml anew into locks/
 
 bench: $(VENV)/models  ## what the performance claims rest on; needs the real labels
 	$(RUN) benchmarks.parse
-	$(RUN) benchmarks.fidelity
-	$(RUN) benchmarks.table_headers
 	$(RUN) benchmarks.pipeline
 	$(RUN) benchmarks.retrieval
-	$(RUN) benchmarks.corpus_search
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
-	$(RUN) benchmarks.reranking
-	$(RUN) benchmarks.coverage
-	$(RUN) benchmarks.claims
 	$(RUN) benchmarks.edited_sentences
-	$(RUN) benchmarks.verifier_speed
 	$(RUN) benchmarks.asking
-	$(RUN) benchmarks.asking_ray
 	$(RUN) benchmarks.throughput
-	$(RUN) benchmarks.sizing
-	$(RUN) benchmarks.calibration
-	$(RUN) benchmarks.finetuning
 
 bench-gpu: $(VENV)/models  ## what local models do on a GPU, in shares of what the card can do; says what it skips, and why
 	$(RUN) benchmarks.gpu

@@ -55,16 +55,6 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def wilson_interval(hits: int, of: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share by Wilson's score; 0 to 1 where nothing was counted."""
-    from scipy.stats import binomtest
-
-    if not of:
-        return 0.0, 1.0
-    found = binomtest(hits, of).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
-
-
 def cpu_timed(call: Callable[[], T]) -> tuple[T, float]:
     """Return the result of a call, and its CPU seconds."""
     start = time.process_time()

@@ -1,4 +1,4 @@
-"""Many requests to a server, on one core: FDARx's whole path beside raw aiohttp and the openai client.
+"""Many requests to a server, on one core: FDARx's whole path beside raw aiohttp.
 
     python -m benchmarks.asking [--waves 60]
 
@@ -7,7 +7,7 @@ slots that are always in use. Three measurements: the window from first request 
 the requests a second that one core can send, by the CPU time of the client's process alone, without latency; and the
 window when a tenth of the requests gets 429 and must wait a second. The whole path renders prompts, computes keys,
 applies limits, counts costs, parses replies and stores them, with spans switched off and the garbage collector set as
-in the process of a run that asks; the others send prepared bytes or messages. Exits 1 where the whole path takes more
+in the process of a run that asks; raw aiohttp sends prepared bytes. Exits 1 where the whole path takes more
 than 1.05 times the ideal window, sends fewer than 3,000 requests a second of CPU time, loses a row to 429s, or then
 takes more than 1.3 times the window without them plus a second.
 """
@@ -22,7 +22,6 @@ import urllib.request
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import aiohttp
@@ -143,19 +142,6 @@ async def raw_aiohttp(url: str, requests: int) -> int:
         return await bodies_sent(requests, send)
 
 
-async def openai_client(url: str, requests: int) -> int:
-    """Send the requests with the vendor's client, as in its documentation."""
-    import openai
-
-    async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
-
-        async def send(body: bytes) -> bool:
-            reply = await client.chat.completions.create(**orjson.loads(body))
-            return bool(reply.choices)
-
-        return await bodies_sent(requests, send)
-
-
 @cache
 def ready_bodies(requests: int) -> Sequence[bytes]:
     """Render the requests that the whole path renders itself."""
@@ -163,21 +149,12 @@ def ready_bodies(requests: int) -> Sequence[bytes]:
     return [orjson.dumps({"model": "any", "max_tokens": 1024, "messages": one.messages}) for one in made]
 
 
-def measure_clients(requests: int, latency: float, ideal_s: float = 0.0) -> list[tuple[int, float, float]]:
-    """Measure the whole path, raw aiohttp, and the openai client where it is installed."""
-    peers: dict[str, Client] = {"whole path": whole_path, "raw aiohttp": raw_aiohttp}
-    if find_spec("openai"):
-        peers["openai"] = openai_client
-    else:
-        print("no openai client here: pip install openai, to see it beside")
-    return [measure(name, client, requests, latency, ideal_s=ideal_s) for name, client in peers.items()]
-
-
 def window(waves: int) -> bool:
     """Return whether the whole path takes at most 1.05 times the ideal window."""
     requests, ideal = waves * IN_FLIGHT, waves * 0.5
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, 500 ms: ideal {ideal:.1f} s")
-    (answered, own_s, _), (_, raw_s, _), *_ = measure_clients(requests, 0.5, ideal)
+    answered, own_s, _ = measure("whole path", whole_path, requests, 0.5, ideal_s=ideal)
+    _, raw_s, _ = measure("raw aiohttp", raw_aiohttp, requests, 0.5, ideal_s=ideal)
     print(f"ratio whole path / ideal: {own_s / ideal:.3f} (at most 1.05)")
     print(f"ratio whole path / raw aiohttp: {own_s / raw_s:.3f}")
     return own_s / ideal <= 1.05 and answered == requests
@@ -186,8 +163,9 @@ def window(waves: int) -> bool:
 def throughput(requests: int = 5000, rounds: int = 3) -> bool:
     """Return whether one core can send 3,000 requests a second, by the median of rounds that take turns."""
     print(f"{requests:,} requests, {IN_FLIGHT} in flight, no latency, CPU time of the client alone")
-    measured = [measure_clients(requests, 0.0) for _ in range(rounds)]
-    own_cpu, raw_cpu = (statistics.median(clients[which][2] for clients in measured) for which in (0, 1))
+    clients: list[tuple[str, Client]] = [("whole path", whole_path), ("raw aiohttp", raw_aiohttp)]
+    measured = [[measure(name, client, requests, 0.0)[2] for name, client in clients] for _ in range(rounds)]
+    own_cpu, raw_cpu = (statistics.median(seconds[which] for seconds in measured) for which in (0, 1))
     print(f"requests a second of one core: {requests / own_cpu:,.0f} (at least {LEAST_OF_A_CORE:,})")
     print(f"ratio whole path / raw aiohttp, CPU: {own_cpu / raw_cpu:.2f}")
     return requests / own_cpu >= LEAST_OF_A_CORE

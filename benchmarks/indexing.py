@@ -1,13 +1,12 @@
 """Labels into an index from their zips, over the way through a build; and an update of ten labels.
 
-    python -m benchmarks.indexing [--vectors 40]
+    python -m benchmarks.indexing
 
 Each command runs in a process of its own; its CPU seconds and its peak of resident memory are measured. `fdarx index`
 reads both bulk releases of the real data; the other way is `fdarx build` of all types and routes by the built-in rules,
 then `fdarx index` of the run. Both make the same chunks. The update is a release of the same labels in which ten have a
-newer version: only the chunks of these are new. With the embedding model installed, the update is repeated with vectors
-on so many labels. Exits 1 where the chunks differ, where an update makes more than it must, or where `fdarx index` of
-both bulk releases takes a minute or more.
+newer version: only the chunks of these are new. Exits 1 where the chunks differ, where an update makes more than it
+must, or where `fdarx index` of both bulk releases takes a minute or more.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from typing import Any
 
 from benchmarks import DATA, read_documents, run
 from fdarx_core.retrieval.index import IndexReader
-from fdarx_core.retrieval.models import ModelMissing, check_installed
 
 RELEASES = (str(DATA / "spl" / "dm_spl_release_human_rx.zip"), str(DATA / "spl" / "dm_spl_release_other.zip"))
 CHANGED = 10
@@ -65,15 +63,13 @@ def release(path: Path, labels: Sequence[bytes], changed: int) -> str:
     return str(path)
 
 
-def updated(folder: Path, labels: Sequence[bytes], *options: str) -> bool:
+def updated(folder: Path, labels: Sequence[bytes]) -> bool:
     """Index a release and then its update; print both, and return whether only chunks of changed labels were new."""
-    out = str(folder / f"index-of-{len(labels)}{'-'.join(options)}")
-    made, seconds, memory = measured(
-        "index", "--documents", release(folder / "first.zip", labels, 0), "--out", out, *options
-    )
+    out, first = str(folder / "updated"), release(folder / "first.zip", labels, 0)
+    made, seconds, memory = measured("index", "--documents", first, "--words-only", "--out", out)
     print(f"{made['documents']} labels: {made['embedded']:,} new chunks, {seconds:.1f} CPU s, {memory:.0f} MiB")
     changed = release(folder / "update.zip", labels, CHANGED)
-    made, seconds, memory = measured("index", "--documents", changed, "--out", out, *options)
+    made, seconds, memory = measured("index", "--documents", changed, "--words-only", "--out", out)
     reader = IndexReader.open(out)
     own = {segment.name for segment in reader.manifest.segments[-1:]}
     last = [entry for entry in reader.manifest.entries.values() if entry.segment in own]
@@ -84,7 +80,7 @@ def updated(folder: Path, labels: Sequence[bytes], *options: str) -> bool:
     return len(last) == CHANGED and made["embedded"] == sum(entry.chunks for entry in last)
 
 
-def main(*, vectors: int = 40) -> int:
+def main() -> int:
     """Print times, peaks and ratios."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -104,13 +100,7 @@ def main(*, vectors: int = 40) -> int:
         print(f"ratio of times: {direct / (build + index):.2f}, of peaks: {memory / max(peak, more):.2f}")
         same = IndexReader.open(str(folder / "a")).manifest.same_content(IndexReader.open(str(folder / "b")).manifest)
         print(f"same chunks: {'yes' if same else 'no'} ({made['chunks']:,} and {second['chunks']:,})")
-        real = read_documents(RELEASES)
-        right = updated(folder, real, "--words-only")
-        try:
-            check_installed("cosine")
-            right = updated(folder, real[:vectors], "--executor", "local") and right
-        except ModelMissing as error:
-            print(f"no vectors: {error}")
+        right = updated(folder, read_documents(RELEASES))
     return int(not (same and right and wall < LIMIT_SECONDS))
 
 

@@ -1,24 +1,20 @@
 """The time of a build on Ray over the same build in this process, and where it goes.
 
-    python -m benchmarks.pipeline [--labels PATH] [--cpus 2] [--sample N] [--rounds 1] [--memory]
+    python -m benchmarks.pipeline [--labels PATH] [--cpus 2] [--sample N] [--rounds 1]
 
 Three ways make and write the same parts with the same steps, one after the other in each round: a loop in this process,
 the flow of Ray, and plain processes that share the parts, as many as CPUs, without Ray. The last is the floor: what it
 takes more than its share of the loop is the machine's and the parts', and not Ray's. CPU seconds are shown beside the
 seconds, since other programs on the machine slow the three by different amounts. The start of processes and a first run
 to warm up are not counted. Ray's workers get the niceness of this process, and not 15 as by default.
-
-`--memory` adds another measurement: the peak memory of the driver and Ray's processes (proportional set size, where
-shared pages count once) for the labels and for eight copies with other set ids.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import tempfile
 import time
-import zipfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -26,28 +22,30 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import PRESCRIPTION_LABELS, read_documents, run
-from benchmarks.processes import DRIVER, SYSTEM, WORKER, cpu_seconds, cpu_since, peak_memory
+from benchmarks import PRESCRIPTION_LABELS, run
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.build import Build, BuildSpec
+from fdarx_core.pipeline.build import Build, BuildSetup
 from fdarx_core.pipeline.executor import Executor, Work
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.pipeline.steps import Part, run_steps
 from fdarx_core.storage import RunDirectory
 from jobs.ray_session import ray_session
+from tests.engine.serve_models import descendants
 
-COPIES = 8
 BOUND = 0.60
 """The highest ratio of the flow's time on two CPUs to that of the loop."""
 _WARM_PARTS = 4
+DRIVER, WORKER, SYSTEM = "driver", "workers", "Ray's own processes"
+"""What a process does. Ray's own processes are its raylet, GCS, agents and monitors."""
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def prepared(out: str, labels: str, executor: Executor, sample: int | None = None) -> Build:
     """Return a build into a new run directory, whose labels are identified."""
     run = RunDirectory.begin(out, job="benchmark", config={}, versions={})
-    spec = BuildSpec(find_sources([labels]), Selection(sample=sample))
+    spec = BuildSetup(find_sources([labels]), Selection(sample=sample))
     build = Build(run=run, executor=executor, progress=lambda *_: None, spec=spec)
     build.prepare(planned=False)
     return build
@@ -87,19 +85,6 @@ def _make(item: tuple[Any, Part, Any]) -> None:
     stage.write(part.number, run_steps(stage.steps, stage.read(part), answer))
 
 
-def copies(path: str, folder: Path) -> str:
-    """Write a bulk release with eight copies of each label, each with its own set id; return its path."""
-    target = folder / "copies.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as bulk:
-        for position, data in enumerate(read_documents([path])):
-            for copy in range(COPIES):
-                inner = io.BytesIO()
-                with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                    archive.writestr("label.xml", data.replace(b'<setId root="', f'<setId root="{copy}'.encode()))
-                bulk.writestr(f"prescription/{position:05d}_{copy}.zip", inner.getvalue())
-    return str(target)
-
-
 def compare(folder: str, labels: str, cpus: int, sample: int | None, rounds: int) -> float:
     """Print the seconds and CPU seconds of each way; return the median ratio of the flow to the loop."""
     plain, on_ray, local = PlainProcesses(cpus), RayExecutor(), LocalExecutor()
@@ -135,19 +120,33 @@ def _in_new_run(build: Build, folder: str, parts: Sequence[Part]) -> Work:
     return work_on(build, parts)
 
 
-def grows(folder: str, labels: str, sample: int | None) -> bool:
-    """Print the peak memory with the labels and with eight times as many; return whether it is more with these."""
-    on_ray, peaks = RayExecutor(), []
-    for name, path in (("once", labels), ("many", copies(labels, Path(folder)))):
-        build = prepared(f"{folder}/{name}", path, on_ray, sample and sample * (COPIES if name == "many" else 1))
-        [(_, parts)] = build.stages(planned=False)
-        with peak_memory() as peak:
-            run_through(on_ray, work_on(build, parts))
-        print(f"peak memory: {peak.together:.0f} MiB of {len(build.corpus.labels)} labels")
-        peaks.append(peak.together)
-    growth = peaks[1] / peaks[0]
-    print(f"ratio of peaks: {growth:.2f}")
-    return not 0.8 <= growth <= 1.2
+def cpu_seconds() -> Counter[str]:
+    """Return the CPU seconds so far of this process and of those of its descendants that are alive, by kind."""
+    found: Counter[str] = Counter()
+    for pid in (os.getpid(), *descendants(os.getpid())):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            found[_kind(pid)] += (int(fields[11]) + int(fields[12])) / _TICKS  # type: ignore[assignment]
+        except OSError:
+            continue
+    return found
+
+
+def cpu_since(before: Counter[str]) -> dict[str, float]:
+    """Return the CPU seconds since an earlier `cpu_seconds`, by kind, without those of processes that have ended."""
+    return {kind: seconds - before[kind] for kind, seconds in cpu_seconds().items()}
+
+
+def _kind(pid: int) -> str:
+    if pid == os.getpid():
+        return DRIVER
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return SYSTEM
+    if command.startswith("ray::"):
+        return SYSTEM if "Agent" in command else WORKER
+    return WORKER if "multiprocessing" in command else SYSTEM
 
 
 def main(
@@ -156,17 +155,13 @@ def main(
     cpus: int = 2,
     sample: int | None = None,
     rounds: int = 1,
-    memory: bool = False,
 ) -> int:
-    """Print the ratios; exit 1 where Ray takes more than 0.60 of the loop's time, or memory grows with the labels."""
+    """Print the ratios; exit 1 where Ray takes more than 0.60 of the loop's time."""
     os.environ.setdefault("RAY_worker_niceness", "0")
     with tempfile.TemporaryDirectory() as folder, ray_session(cpus):
         ratio = compare(folder, labels, cpus, sample, rounds)
         print(f"ratio flow / loop: {ratio:.2f}, bound {BOUND:.2f}")
-        failed = ratio > BOUND
-        if memory:
-            failed = grows(folder, labels, sample) or failed
-    return int(failed)
+    return int(ratio > BOUND)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """CPU time of BM25 within each label, compared with rank-bm25, and whether both rank alike.
 
-    python -m benchmarks.retrieval [--run RUN]
+    python -m benchmarks.retrieval
 
 Each fourth real label of $FDARX_DATA is asked 24 of the questions in marked/label_evidence.jsonl, which people wrote on
-labels; FDARxBench has 17,000 questions on 700 labels. With --run, the labels of a build are asked their own questions:
-where they are few, the fixed time of a call for a label counts for more, and the ratios are lower.
+labels; FDARxBench has 17,000 questions on 700 labels.
 
 Both libraries get the same texts and words, make one index per label, and keep the ten best passages of every
 question. rank-bm25 scores all passages, which are then sorted stably, so that among equal scores the lowest position is
 first. The libraries alternate in each round. One ratio is that of the loop over the questions of indexed labels. The
-other includes the time to tokenize and to index the passages. bm25s is shown as well if it is installed; it has another
-formula, and so other rankings. Exits 1 if a ratio is below its bound, or if a top 10 differs.
+other includes the time to tokenize and to index the passages. Exits 1 if a ratio is below its bound, or if a top 10
+differs.
 """
 
 from __future__ import annotations
@@ -19,11 +18,8 @@ import gc
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
 
 import numpy as np
 from rank_bm25 import BM25Okapi
@@ -32,8 +28,6 @@ from benchmarks import cpu_timed, json_lines, read_documents, run
 from fdarx_core.labels import parse_document
 from fdarx_core.retrieval import Collection, Queries, get_retriever, passage_search_text
 from fdarx_core.retrieval.lexical import tokenize
-from fdarx_core.storage import RunDirectory
-from fdarx_core.storage.run_directory import read_labels
 
 ROUNDS = 5
 LEAST_RANKING, LEAST_ALL = 10.0, 4.0
@@ -45,14 +39,6 @@ Tops = list[list[int]]
 
 LabelQuestions = tuple[list[str], list[str]]
 """The search texts of a label's passages, and its questions."""
-
-
-class Engine(Protocol):
-    """Ranks the passages of one label, which it has indexed."""
-
-    def __init__(self, texts: Sequence[str]) -> None: ...
-
-    def rank(self, questions: Sequence[str]) -> Tops: ...
 
 
 class Ours:
@@ -78,23 +64,6 @@ class RankBm25:
         return [np.argsort(-row, kind="stable")[:K].tolist() for row in scores]
 
 
-class Bm25s:
-    """bm25s with its defaults, on the same words."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.k = min(K, len(texts))
-        self.index: Any = import_module("bm25s").BM25()
-        self.index.index([tokenize(text) for text in texts], show_progress=False)
-
-    def rank(self, questions: Sequence[str]) -> Tops:
-        asked = [tokenize(question) for question in questions]
-        found = self.index.retrieve(asked, k=self.k, show_progress=False, return_as="documents")
-        return [list(map(int, row)) for row in found]
-
-
-ENGINES: list[type[Engine]] = [RankBm25, Ours, *([Bm25s] if find_spec("bm25s") else [])]
-
-
 @dataclass
 class Round:
     """What one engine did in one round: the CPU seconds for indexing and for ranking, and its rankings."""
@@ -109,14 +78,6 @@ class Round:
         return self.indexing + self.ranking
 
 
-def asked_labels(run: str) -> Iterator[LabelQuestions]:
-    """Yield the labels of the run that have questions."""
-    for rows in read_labels(RunDirectory.open(run)):
-        if rows.questions:
-            texts = [passage_search_text(passage) for passage in rows.passages.values()]
-            yield texts, [question.question for question in rows.questions]
-
-
 def real_labels() -> Iterator[LabelQuestions]:
     """Yield each fourth real label with questions by people, on any label."""
     questions = [row["question"] for row in json_lines(QUESTIONS)]
@@ -126,7 +87,7 @@ def real_labels() -> Iterator[LabelQuestions]:
         yield [passage_search_text(passage) for passage in passages], rng.sample(questions, QUESTIONS_PER_LABEL)
 
 
-def run_round(engine: type[Engine], labels: Sequence[LabelQuestions]) -> Round:
+def run_round(engine: type[Ours] | type[RankBm25], labels: Sequence[LabelQuestions]) -> Round:
     """Index all labels, then rank the passages of each."""
     gc.collect()  # so that an engine does not pay for the garbage of another
     indexed, indexing = cpu_timed(lambda: [engine(texts) for texts, _ in labels])
@@ -135,14 +96,14 @@ def run_round(engine: type[Engine], labels: Sequence[LabelQuestions]) -> Round:
     return Round(indexing, ranking, tops)
 
 
-def main(*, run: str | None = None) -> int:
+def main() -> int:
     """Print rounds, ratios and agreement; return 1 if one is too low."""
-    labels = list(real_labels() if run is None else asked_labels(run))
+    labels = list(real_labels())
     count = sum(len(questions) for _, questions in labels)
     print(f"{count} questions on {len(labels)} labels, {sum(len(texts) for texts, _ in labels)} passages")
     rounds = []
     for _ in range(ROUNDS):
-        one = {engine: run_round(engine, labels) for engine in ENGINES}
+        one = {engine: run_round(engine, labels) for engine in (RankBm25, Ours)}
         rounds.append(one)
         times = (f"{engine.__name__} {did.indexing:.2f} + {did.ranking:.2f} s" for engine, did in one.items())
         print(f"  indexing + ranking: {'   '.join(times)}")
@@ -152,9 +113,8 @@ def main(*, run: str | None = None) -> int:
     print(f"rank-bm25 ÷ ours, ranking, median: {ranking:.2f} (at least {LEAST_RANKING}); ours {rate:.0f} q/s")
     print(f"rank-bm25 ÷ ours, with indexing, median: {everything:.2f} (at least {LEAST_ALL})")
     last = rounds[-1]
-    for engine in ENGINES[1:]:
-        equal = np.mean([a == b for a, b in zip(last[engine].tops, last[RankBm25].tops, strict=True)])
-        print(f"same ordered top {K} as rank-bm25: {engine.__name__} {equal:.2%} of questions")
+    equal = np.mean([a == b for a, b in zip(last[Ours].tops, last[RankBm25].tops, strict=True)])
+    print(f"same ordered top {K} as rank-bm25: {equal:.2%} of questions")
     fast = ranking >= LEAST_RANKING and everything >= LEAST_ALL
     return int(not fast or last[Ours].tops != last[RankBm25].tops)
 

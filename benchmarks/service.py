@@ -41,7 +41,8 @@ MOST_ADDED_MS = 25.0
 OK, OVERLOADED = 200, 503
 _SPREAD_S = 1.0
 _CONTEXTS = 6
-_SEARCH = ("--strategy", "question", "--retriever", "bm25")
+_SEARCH = ("--strategy", "question", "--retriever", "bm25", "--verifier", "exact")
+"""The work of the gate is measured; a model that verifies would add its own latency to each answer."""
 _ECHO_CHARACTERS = 50_000
 """Approximate size of a reply with six guideline chunks."""
 

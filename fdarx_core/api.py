@@ -1,13 +1,13 @@
-"""Whole jobs as functions: build a benchmark, evaluate models on it, score the factuality of answers.
+"""Whole jobs as functions: each takes the options of the command of its name, and is the same job.
 
-Each writes a run directory, as the command line does, and a call with the same directory resumes the run.
-Work runs in this process, unless Ray is running in it already.
+Each writes a run directory; a call with the same directory resumes the run, also one that the command line began.
+Where the command line takes the name of a model, a function takes a `Model` as well. Work runs in this process, unless
+Ray is running in it already.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -15,159 +15,118 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
-from fdarx_core.evaluation.settings import RETRIEVED, SETTINGS
-from fdarx_core.factuality.evidence import open_evidence
-from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.labels import Selection, find_sources
-from fdarx_core.llm import Baseline, ModelConfig
-from fdarx_core.pipeline.build import Build, BuildSpec
-from fdarx_core.pipeline.build_steps import NONE, Roles
-from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
-from fdarx_core.pipeline.evaluation_steps import EvaluationSpec
-from fdarx_core.pipeline.factuality import FactualityEvaluation, read_rows
-from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec
-from fdarx_core.pipeline.job import PipelineJob
-from fdarx_core.pipeline.local import LocalExecutor
-from fdarx_core.plugins import plugin_packages
 from fdarx_core.records import Claim, ClaimVerdict, FactualityScore, SafetyFlag
-from fdarx_core.storage import RunDirectory, version_of
-from fdarx_core.storage.benchmark_reader import read_benchmark
-from fdarx_core.storage.checked_answers import open_answers, read_references
-from fdarx_core.storage.splits import SplitChoice
+from fdarx_core.storage import RunDirectory
 
 if TYPE_CHECKING:
+    from fdarx_core.evaluation.metrics import AnswerFunction, Metric
     from fdarx_core.llm import Model
-    from fdarx_core.pipeline.executor import Executor
+    from fdarx_core.rag.index import Index
+
+Run = RunDirectory
+"""A run directory: `Run.open(place)` for a run of the command line."""
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
-def build(
-    labels: Paths,
-    out: str | PathLike[str],
-    *,
-    sample: int | None = None,
-    seed: int = 0,
-    generator: Model | str = Baseline.name,
-    reader: Model | str | None = None,
-    judge: Model | str | None = None,
-    passages: int = 16,
-    pairs_per_passage: int = 3,
-    section_pairs: int = 12,
-    twins: int = 20,
-    topic_labels: int = 60,
-    transfers: int = 12,
-    dev_drugs: int | None = None,
-) -> RunDirectory:
-    """Build a question-answering benchmark from SPL labels.
+def build(labels: Paths, out: str | PathLike[str], **options: Any) -> RunDirectory:
+    """Build a question-answering benchmark from SPL labels, as `fdarx build`.
 
     Args:
         labels: XML files, folders, globs or zips, on disk or s3://.
         out: The run directory to write.
-        sample: The number of labels to take at random, all without it.
-        seed: Fixes the sample and every choice.
-        generator: The model that writes questions, "baseline" for template questions.
-        reader: The model that answers each question again in the round trip, "none" to leave this out; None for the
-            generator, where that is a model.
-        judge: The model that judges questions and compares answers, "none" to leave this out; None for the generator,
-            where that is a model.
-        passages: Passages per label for factual questions.
-        pairs_per_passage: Question-answer pairs to request for each passage.
-        section_pairs: Pairs of sections per label for multi-hop questions.
-        twins: Pairs per label of a question and one in the same words that the label does not answer.
-        topic_labels: The largest number of labels of one drug that are asked about the same topic.
-        transfers: The largest number of questions of other labels that a label is asked and does not answer, where a
-            model writes.
-        dev_drugs: The number of drugs of the dev split; without it one of every 20 drugs, five at most.
+        options: The other fields of `fdarx_core.specs.build.BuildSpec`, such as sample, seed, generator and twins.
 
     Returns:
-        The finished run; `run.file("benchmark")` holds the benchmark, `run.info()` what run.json says.
+        The finished run; `run.questions()` are its questions, `run.file("benchmark")` holds the benchmark.
 
     Raises:
-        EmptySelection: No label was left to build from.
+        ValueError: An option is wrong, or no label was left to build from.
         RunConflict: `out` holds a run with other options or labels.
+        AskingStopped: No more requests may be sent.
     """
-    models = _models([one for one in (generator, reader, judge) if one is not None and one != NONE])
-    judges = [] if judge is None else [_name(judge)]
-    roles = Roles.named(models, _name(generator), None if reader is None else _name(reader), judges)
-    amounts = GenerationConfig(passages, pairs_per_passage, section_pairs, twins, topic_labels, seed, transfers)
-    selection = Selection(sample=sample, seed=seed)
-    spec = BuildSpec(find_sources(_listed(labels)), selection, amounts, roles, dev_drugs=dev_drugs)
-    config = {
-        "labels": sorted(_listed(labels)),
-        "sample": sample,
-        "seed": seed,
-        "judge": ", ".join(roles.judges) or NONE,
-    }
-    config |= {"generator": roles.generator, "reader": roles.reader or NONE, "passages": passages}
-    config |= {"pairs_per_passage": pairs_per_passage, "section_pairs": section_pairs}
-    config |= {"twins": twins, "topic_labels": topic_labels, **_packages()}
-    config |= {} if dev_drugs is None else {"dev_drugs": dev_drugs}
-    config |= {"transfers": transfers} if roles.by_model else {}
-    run = RunDirectory.begin(str(out), job="build_benchmark", config=config, versions=_versions())
-    return _finish(run, Build(run=run, executor=_executor(), progress=_no_progress, spec=spec))
+    from fdarx_core.specs.build import BuildSpec
+
+    return BuildSpec.of(labels=labels, out=out, **options).run()
 
 
 def evaluate(
-    benchmark: RunDirectory | str | PathLike[str],
-    models: Sequence[Model | str] = (Baseline.name,),
+    benchmark: RunDirectory | str | PathLike[str] = "",
+    models: Sequence[Model | str | PathLike[str]] = ("baseline",),
     *,
-    split: SplitChoice = "test",
     out: str | PathLike[str] | None = None,
-    judge: Model | str = Baseline.name,
-    settings: Sequence[str] = SETTINGS,
-    retrievers: Sequence[str] = ("bm25",),
-    top_k: int = 5,
-    sample: int | None = None,
-    seed: int = 0,
-    resamples: int = 2000,
+    predictions: str | PathLike[str] | Sequence[Mapping[str, Any]] | None = None,
+    metrics: Sequence[AnswerFunction | Metric] = (),
+    **options: Any,
 ) -> RunDirectory:
-    """Evaluate models on a benchmark, with metrics and a report.
+    """Evaluate models on a benchmark, with metrics and a report, as `fdarx evaluate`.
 
     Args:
         benchmark: A finished build, files in the format of the published FDARxBench, or hf://USER/NAME on the hub.
-        models: The models that answer, "baseline" for the built-in rules.
-        split: The questions to ask: those of the test or the dev split, or all.
+        models: The models that answer: `Model` objects, "baseline" for the built-in rules, and models files.
         out: The run directory to write; a new temporary folder without it.
-        judge: The model that grades, "baseline" for the built-in rules.
-        settings: How questions are put: closed_book, full_label, oracle, retrieved.
-        retrievers: What searches the label in the setting `retrieved`.
-        top_k: The number of passages that an answerer gets from a retriever.
-        sample: The number of labels to take at random, all without it.
-        seed: Fixes the sample and the intervals.
-        resamples: Bootstrap resamples of the intervals.
+        predictions: Answers of other programs to grade: rows with qid and answer, or a file of such.
+        metrics: Functions that return the number of one answer, given the question, the prediction and its grade or
+            None; they are reported under their names, see docs/adding-a-metric.md.
+        options: The other fields of `fdarx_core.specs.evaluate.EvaluateSpec`, such as split, judge and settings.
 
     Returns:
-        The finished run; `run.file("metrics.json")` holds the metrics.
+        The run; `run.metrics()` are the metrics. Its status is "incomplete" where requests failed for now, or no more
+        may be sent: the same call resumes it.
+
+    Raises:
+        ValueError: An option is wrong.
+        RunConflict: `out` holds a run with other options or another benchmark.
     """
-    used = _models([*models, judge])
-    spec = EvaluationSpec(
-        models=used,
-        answerers=[_name(one) for one in models],
-        judge=_name(judge),
-        settings=list(settings),
-        retrievers=list(retrievers) if RETRIEVED in settings else [],
-        top_k=top_k,
-    )
-    address = str(benchmark.root) if isinstance(benchmark, RunDirectory) else str(benchmark)
-    opened = read_benchmark(address, split)
-    config = {"benchmark": opened.about["digest"], "models": list(spec.answerers), "judge": spec.judge}
-    config |= {"settings": list(settings), "retrievers": list(spec.retrievers), "top_k": top_k, "sample": sample}
-    config |= {"seed": seed, "resamples": resamples}
-    config |= {} if split == "test" else {"split": split}
-    run = RunDirectory.begin(_out(out, "evaluate"), job="evaluate", config=config, versions=_versions())
-    check_benchmark(run, opened.about["digest"], {})
-    job = Evaluation(
-        run=run,
-        executor=_executor(),
-        progress=_no_progress,
-        benchmark=opened,
-        spec=spec,
-        sample=sample,
-        seed=seed,
-        resamples=resamples,
-    )
-    return _finish(run, job)
+    from fdarx_core.specs.evaluate import EvaluateSpec
+
+    folder = _out(out, "evaluate")
+    if predictions is not None and not isinstance(predictions, (str, PathLike)):
+        predictions = _write_lines(folder, "predictions", predictions)
+    given = {"benchmark": benchmark, "models": list(models), "out": folder, "predictions": predictions}
+    return EvaluateSpec.of(**given, metrics=metrics, **options).run()
+
+
+def evaluate_rag(
+    index: str | PathLike[str],
+    questions: str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    **options: Any,
+) -> RunDirectory:
+    """Compare ways of retrieving and answering on an index, as `fdarx evaluate-rag`.
+
+    Args:
+        index: The folder of an index.
+        questions: A file with a question in each row, its reference answer and the title of its document.
+        out: The run directory to write; a new temporary folder without it.
+        options: The other fields of `fdarx_core.specs.evaluate_rag.EvaluateRagSpec`, such as models and answerer.
+
+    Returns:
+        The run, as of `evaluate`. Raises as `evaluate`.
+    """
+    from fdarx_core.specs.evaluate_rag import EvaluateRagSpec
+
+    return EvaluateRagSpec.of(index=index, questions=questions, out=_out(out, "evaluate-rag"), **options).run()
+
+
+def index(documents: Paths, out: str | PathLike[str], **options: Any) -> Index:
+    """Make a search index of documents or of the labels of runs, or update one, as `fdarx index`.
+
+    Args:
+        documents: Labels, text files, zips, folders or globs, or runs of `build`.
+        out: The folder of the index.
+        options: The other fields of `fdarx_core.specs.index.IndexSpec`, such as cosine_model and words_only.
+
+    Returns:
+        The index, opened. Raises ValueError for wrong options.
+    """
+    from fdarx_core.rag.index import Index
+    from fdarx_core.specs.index import IndexSpec
+
+    spec = IndexSpec.of(documents=documents, out=out, **options)
+    spec.run()
+    return Index.open(spec.out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +145,9 @@ def score_factuality(
     evidence: str | PathLike[str] | Sequence[str],
     *,
     out: str | PathLike[str] | None = None,
-    model: Model | str = Baseline.name,
+    model: Model | str = "baseline",
     references: Paths = (),
-    seed: int = 0,
-    resamples: int = 2000,
+    **options: Any,
 ) -> FactualityResult:
     """Score the factuality of answers: claims, verdicts by evidence, Fact-Aligned Score, safety flags.
 
@@ -197,52 +155,75 @@ def score_factuality(
         answers: Mappings with `question` and `answer`, files of such, or finished evaluations.
         evidence: Texts to check against, or a source as `fdarx factuality --evidence` takes it (file:…, labels:RUN, …).
         out: The run directory to write; a new temporary folder without it.
-        model: The model that extracts claims and judges them; "baseline" for built-in rules and exact matching.
+        model: The model that extracts claims and judges them (the option `claims`); "baseline" for built-in rules.
         references: Files of must-have and nice-to-have statements.
-        seed: Fixes the intervals.
-        resamples: Bootstrap resamples of the intervals.
+        options: The other fields of `fdarx_core.specs.factuality.FactualitySpec`, such as entailment and resamples.
 
     Returns:
-        The scores, claims, verdicts and flags.
+        The scores, claims, verdicts and flags. Raises as `evaluate`.
     """
+    from fdarx_core.pipeline.factuality import read_rows
+    from fdarx_core.specs.factuality import FactualitySpec
+
     folder = _out(out, "factuality")
-    predictions = _predictions(answers, folder)
-    source = _evidence(evidence, folder)
-    name = _name(model)
-    engine = EngineSpec() if name == Baseline.name else EngineSpec("judge", name)
-    spec = FactualitySpec(source, engine, claims=name, models=_models([model]))
-    statements = read_references(_listed(references))
-    opened = open_answers(predictions, statements)
-    summary = opened.summary()
-    rejects = [*statements.rejects, *open_evidence(source).rejects] if not spec.from_pubmed else statements.rejects
-    config = {"answers": summary.digest, "evidence": source, "model": name, "seed": seed, "resamples": resamples}
-    run = RunDirectory.begin(folder, job="score_factuality", config=config, versions=_versions())
-    job = FactualityEvaluation(
-        run=run,
-        executor=_executor(),
-        progress=_no_progress,
-        spec=spec,
-        rows=lambda: iter([*rejects, *opened]),
-        input_info={"intake": {"rows": summary.rows, "answers": summary.answers}},
-        seed=seed,
-        resamples=resamples,
-    )
-    _finish(run, job)
+    given: dict[str, Any] = {"predictions": answers, "evidence": evidence, "out": folder}
+    if not isinstance(answers, (str, PathLike)) and not all(isinstance(row, (str, PathLike)) for row in answers):
+        given["predictions"] = _write_lines(folder, "answers", answers)
+    if not isinstance(evidence, (str, PathLike)):
+        texts = ({"text": text} for text in evidence)
+        given["evidence"] = f"file:{_write_lines(folder, 'evidence', texts)}"
+    run = FactualitySpec.of(**given, claims=model, references=references, **options).run()
     kinds = ("scores", "claims", "verdicts", "flags")
     parts = [read_rows(run, number, kinds) for number in range(run.info()["parts"])]
     return FactualityResult(run=run, **{kind: [row for part in parts for row in part[kind]] for kind in kinds})
 
 
-def _predictions(answers: Paths | Sequence[Mapping[str, Any]], folder: str) -> list[str]:
-    if isinstance(answers, (str, PathLike)) or all(isinstance(one, (str, PathLike)) for one in answers):
-        return _listed(answers)  # type: ignore[arg-type]
-    return [_write_lines(folder, "answers", answers)]
+def finetune_answerer(
+    questions: RunDirectory | str | PathLike[str],
+    model: str | PathLike[str],
+    *,
+    out: str | PathLike[str] | None = None,
+    **options: Any,
+) -> RunDirectory:
+    """Train a language model on question-answer pairs, as `fdarx finetune`.
+
+    Args:
+        questions: A finished build, or a file with a question and an answer in each row; for `objective="dpo"` a
+            finished evaluation.
+        model: The directory of the base model.
+        out: The run directory to write; a new temporary folder without it.
+        options: The other fields of `fdarx_core.specs.finetune.FinetuneAnswererSpec`, such as method and epochs.
+
+    Returns:
+        The finished run; its folder `adapter`, or `model` for `method="full"`, is what was trained.
+
+    Raises:
+        ValueError: An option is wrong, or a library or a model is missing.
+        RunConflict: `out` holds a run with other options or pairs.
+        TrainingFailed: The training ended early; the same call resumes it from the last checkpoint.
+    """
+    from fdarx_core.specs.finetune import FinetuneAnswererSpec
+
+    given = {"questions": questions, "model": model, "out": _out(out, "finetune")}
+    return FinetuneAnswererSpec.of(**given, **options).run()
 
 
-def _evidence(evidence: str | PathLike[str] | Sequence[str], folder: str) -> str:
-    if isinstance(evidence, (str, PathLike)):
-        return str(evidence)
-    return f"file:{_write_lines(folder, 'evidence', ({'text': text} for text in evidence))}"
+def finetune_retriever(
+    labels: RunDirectory | str | PathLike[str], *, out: str | PathLike[str] | None = None, **options: Any
+) -> RunDirectory:
+    """Train an encoder for search on the questions of a build, as `fdarx finetune retriever`.
+
+    Args:
+        labels: A finished build.
+        out: The run directory to write, on a disk; a new temporary folder without it.
+        options: The other fields of `fdarx_core.specs.finetune.FinetuneRetrieverSpec`, such as model and negatives.
+
+    Returns:
+        The finished run, whose folder `model` is the encoder. Raises as `finetune_answerer`, but for TrainingFailed.
+    """
+    from fdarx_core.specs.finetune import FinetuneRetrieverSpec
+
+    return FinetuneRetrieverSpec.of(labels=labels, out=_out(out, "finetune-retriever"), **options).run()
 
 
 def _write_lines(folder: str, name: str, rows: Iterable[Any]) -> str:
@@ -253,61 +234,5 @@ def _write_lines(folder: str, name: str, rows: Iterable[Any]) -> str:
     return str(file)
 
 
-def _finish(run: RunDirectory, job: PipelineJob) -> RunDirectory:
-    """Run the job unless the run is complete. However it ends, run.json says so and another job may write the run."""
-    try:
-        if not run.complete:
-            job.run_all()
-    except BaseException as error:
-        job.executor.stop_asking()
-        run.stop("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-        raise
-    finally:
-        run.release()
-    return run
-
-
-def _executor() -> Executor:
-    ray = sys.modules.get("ray")
-    if ray is None or not ray.is_initialized():
-        return LocalExecutor()
-    from fdarx_core.pipeline.ray_executor import RayExecutor
-
-    return RayExecutor()
-
-
-def _models(given: Iterable[Model | str]) -> dict[str, ModelConfig]:
-    """Return the configurations of the models, by name. Raises ValueError for a name that is not "baseline"."""
-    found: dict[str, ModelConfig] = {}
-    for one in given:
-        if not isinstance(one, str):
-            found |= {one.name: one.config} if one.config else {}
-        elif one != Baseline.name:
-            raise ValueError(f'{one!r} is not a model: give fdarx.Model("{one}", base_url=…), or "{Baseline.name}"')
-    return found
-
-
-def _name(model: Model | str) -> str:
-    return model if isinstance(model, str) else model.name
-
-
-def _listed(paths: Paths) -> list[str]:
-    return [str(paths)] if isinstance(paths, (str, PathLike)) else [str(one) for one in paths]
-
-
 def _out(out: str | PathLike[str] | None, job: str) -> str:
     return str(out) if out is not None else f"{mkdtemp(prefix='fdarx-')}/{job}"
-
-
-def _packages() -> dict[str, Any]:
-    """Return the packages whose filters and judges a build uses, for what identifies its run."""
-    packages = plugin_packages("fdarx.filters", "fdarx.judges")
-    return {"packages": packages} if packages else {}
-
-
-def _versions() -> dict[str, str]:
-    return {"python": sys.version.split()[0], "fdarx": version_of("fdarx")}
-
-
-def _no_progress(phase: str, done: int, total: int, note: str) -> None:
-    return

@@ -8,7 +8,7 @@ A package adds a component in its `pyproject.toml`, without a change in FDARx:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
@@ -19,12 +19,25 @@ class PluginError(ValueError):
     """An installed package registers a component that cannot be used; the message names the package."""
 
 
-def load_plugins(group: str) -> dict[str, Any]:
+def load_plugins(group: str, noun: str, *kinds: Any, taken: Iterable[str] = ()) -> dict[str, Any]:
     """Import all components of an entry point group; return them by name, in the order of the names.
 
-    Raises PluginError where two packages use the same name, and for a component that cannot be imported.
+    Args:
+        group: the entry point group.
+        noun: what an entry point must name, such as "function".
+        kinds: the types of such components.
+        taken: the names of the built-in components.
+
+    Raises:
+        PluginError: two components have the same name, or a component cannot be imported or is of another type.
     """
-    return {name: _load(entry) for name, entry in sorted(_entry_points(group).items())}
+    found = {name: _load(entry) for name, entry in sorted(_entry_points(group).items())}
+    for name, component in found.items():
+        if not isinstance(component, kinds):
+            raise PluginError(f"entry point {name!r} of {group} is a {type(component).__name__}; name a {noun}")
+        if name in taken:
+            raise PluginError(f"entry point {name!r} of {group}: {name!r} exists already; rename it")
+    return found
 
 
 def plugin_packages(*groups: str) -> dict[str, dict[str, str]]:

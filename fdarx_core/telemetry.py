@@ -32,47 +32,54 @@ _SECRET_ENDINGS = ("HEADERS", "CLIENT_KEY", "CLIENT_CERTIFICATE")
 def is_enabled() -> bool:
     """Return whether spans are sent."""
     traces, general = ENDPOINT_VARIABLES
-    return bool(os.environ.get(traces) or os.environ.get(general)) and _tracer() is not None
+    return bool(os.environ.get(traces) or os.environ.get(general)) and _provider() is not None
 
 
 class Span:
-    """A span that has begun, or nothing where no spans are sent."""
+    """A span that has begun. `recorded` is that of OpenTelemetry, None where no spans are sent, and after its end."""
 
-    __slots__ = ("_span",)
+    __slots__ = ("recorded",)
 
-    def __init__(self, span: Any = None) -> None:
-        self._span = span
+    def __init__(self, recorded: Any = None) -> None:
+        self.recorded = recorded
 
     def set(self, attributes: Attributes) -> None:
         """Add attributes, which have names of the semantic conventions of OpenTelemetry, or begin with `fdarx.`."""
-        if self._span is not None:
-            self._span.set_attributes(attributes)
+        if self.recorded is not None:
+            self.recorded.set_attributes(attributes)
 
     def fail(self, error_type: str) -> None:
         """Note that what the span is of has failed. `error_type` is a name to count by, not a message."""
-        if self._span is not None:
+        if self.recorded is not None:
             from opentelemetry.trace import StatusCode
 
-            self._span.set_attribute("error.type", error_type)
-            self._span.set_status(StatusCode.ERROR)
+            self.recorded.set_attribute("error.type", error_type)
+            self.recorded.set_status(StatusCode.ERROR)
 
     def rename(self, name: str) -> None:
         """Give the span another name."""
-        if self._span is not None:
-            self._span.update_name(name)
+        if self.recorded is not None:
+            self.recorded.update_name(name)
 
     def end(self) -> None:
         """End the span; what is called after that has no effect."""
-        if self._span is not None:
-            self._span.end()
-            self._span = None
+        if self.recorded is not None:
+            self.recorded.end()
+            self.recorded = None
 
 
-def start_span(name: str, attributes: Attributes | None = None, *, kind: Kind = "internal") -> Span:
-    """Return a span below the current one; the caller ends it. No other span will be below it."""
+def start_span(name: str, attributes: Attributes | None = None, *, kind: Kind = "internal", parent: str = "") -> Span:
+    """Return a span, with the arguments of `span`; the caller ends it. No other span will be below it."""
     if not is_enabled():
         return Span()
-    return Span(_start(name, attributes, kind, ""))
+    from opentelemetry import trace
+
+    above = parent
+    if not above and not trace.get_current_span().get_span_context().is_valid:
+        above = os.environ.get(PARENT_VARIABLE, "")
+    context = _context_of(above) if above else None
+    kinds = trace.SpanKind[kind.upper()]
+    return Span(_provider().get_tracer("fdarx").start_span(name, context, kinds, attributes, record_exception=False))
 
 
 @contextmanager
@@ -87,22 +94,20 @@ def span(
         kind: its kind.
         parent: the span above it, as `trace_parent` returns it; "" for the current one, or that of TRACEPARENT.
     """
-    if not is_enabled():
-        yield Span()
+    started = start_span(name, attributes, kind=kind, parent=parent)
+    if started.recorded is None:
+        yield started
         return
-    from opentelemetry import context, trace
+    from opentelemetry import trace
 
-    started = _start(name, attributes, kind, parent)
-    one = Span(started)
-    token = context.attach(trace.set_span_in_context(started))
     try:
-        yield one
+        with trace.use_span(started.recorded, record_exception=False, set_status_on_exception=False):
+            yield started
     except BaseException as error:
-        one.fail(type(error).__name__)
+        started.fail(type(error).__name__)
         raise
     finally:
-        context.detach(token)
-        one.end()
+        started.end()
 
 
 def trace_parent() -> str:
@@ -137,12 +142,12 @@ def process_span(name: str, attributes: Attributes | None = None) -> Iterator[Sp
 
     All spans of this process are sent when the block ends.
     """
-    with span(name, attributes) as one:
+    with span(name, attributes) as started:
         before, parent = os.environ.get(PARENT_VARIABLE), trace_parent()
         if parent:
             os.environ[PARENT_VARIABLE] = parent
         try:
-            yield one
+            yield started
         finally:
             if before is not None:
                 os.environ[PARENT_VARIABLE] = before
@@ -176,21 +181,6 @@ def flush() -> None:
 _UNRESPONSIVE = threading.Event()
 
 
-def _flush_at_exit() -> None:
-    if not _UNRESPONSIVE.is_set():
-        _provider().force_flush()  # in this thread: at its exit, a process starts no others
-
-
-def _start(name: str, attributes: Attributes | None, kind: Kind, parent: str) -> Any:
-    from opentelemetry import trace
-
-    above = parent
-    if not above and not trace.get_current_span().get_span_context().is_valid:
-        above = os.environ.get(PARENT_VARIABLE, "")
-    context = _context_of(above) if above else None
-    return _tracer().start_span(name, context, trace.SpanKind[kind.upper()], attributes, record_exception=False)
-
-
 def _context_of(parent: str) -> Any:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -198,24 +188,20 @@ def _context_of(parent: str) -> Any:
 
 
 @cache
-def _tracer() -> Any:
-    """Return the tracer of this process, None where the libraries are missing."""
-    try:
-        return _provider().get_tracer("fdarx")
-    except ImportError as error:
-        _LOG.warning("no spans are sent: %s; install what is missing with: pip install 'fdarx[tracking]'", error)
-        return None
-
-
-@cache
 def _provider() -> Any:
-    """Return what makes and sends spans: the program's own, if it has set one up, else one for this process."""
-    from opentelemetry import trace
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    """Return what makes and sends spans: the program's own, if it has set one up, else one for this process.
 
+    None where the libraries are missing.
+    """
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        _LOG.warning("no spans are sent: %s; install what is missing with: pip install 'fdarx[telemetry]'", error)
+        return None
     present = trace.get_tracer_provider()
     if isinstance(present, TracerProvider):
         return present
@@ -225,5 +211,6 @@ def _provider() -> Any:
         resource = resource.merge(Resource({SERVICE_NAME: "fdarx"}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    atexit.register(_flush_at_exit)
+    # in this thread: at its exit, a process starts no others
+    atexit.register(lambda: _UNRESPONSIVE.is_set() or provider.force_flush())
     return provider

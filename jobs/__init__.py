@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn
+
+from fdarx_core.extras import remedy
 
 WRONG_ARGUMENT = 2
 """The exit code for everything that is wrong before work starts."""
@@ -16,12 +18,16 @@ STOPPED = 3
 INTERRUPTED = 130
 
 
-def run_job(module: str, config: object) -> int:
-    """Run the module of a job on its options; return its exit code.
+@contextmanager
+def wrong_arguments() -> Iterator[None]:
+    """End the program with one line for a ValueError of the block, in which what the options name is opened.
 
-    The module is imported by its name when the job runs: it takes longer to import than showing the help may take.
+    It also decorates a function. Outside of such blocks, a ValueError is a fault of the program, and shown as one.
     """
-    return int(import_module(f"jobs.{module}").run(config))
+    try:
+        yield
+    except ValueError as error:
+        stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
 
 
 def exit_code(job: Callable[[], object], *wrong: type[Exception]) -> int:
@@ -43,6 +49,9 @@ def exit_code(job: Callable[[], object], *wrong: type[Exception]) -> int:
             return STOPPED
         if isinstance(error, (StorageError, ModelsError, ModelMissing, PluginError, *wrong)):
             stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
+        cause = getattr(error, "cause", error)
+        if isinstance(cause, ModuleNotFoundError) and (line := remedy(cause)):
+            stop(line)
         raise
     return code if isinstance(code, int) else 0
 

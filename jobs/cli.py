@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
-from cyclopts.config import Dict
+from cyclopts.argument import ArgumentCollection
+from cyclopts.config import Dict, Env
 
 from jobs import exit_code, stop
-from jobs.environment import Environment
 from jobs.output import json_alone
 
 if TYPE_CHECKING:
@@ -25,6 +28,15 @@ _SOURCES = (
     "Options may also be given in the environment, as FDARX_JOB_OPTION (FDARX_BUILD_SAMPLE=700), or in a YAML file of "
     "`option: value` lines, with --config FILE. The command line takes precedence, then the environment."
 )
+
+PREFIX = "FDARX_"
+_READ_ELSEWHERE = frozenset({"FDARX_DATA", "FDARX_KILLS", "FDARX_REQUIRE_ENGINE", "FDARX_VERIFIER"})
+"""Variables of FDARx that are no options of jobs: of its tests and benchmarks, and the directory of the verifier."""
+_OF_OTHERS = re.compile(
+    r"_(?:KEY|TOKEN|SECRET|PASSWORD)$|^FDARX_KEY_"
+    r"|_SERVICE_HOST$|_SERVICE_PORT(?:_\w+)?$|_PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?$"
+)
+"""Names of keys, which models files choose, and those that Kubernetes sets for a service whose name begins so."""
 
 _JOBS = {
     "example": ("jobs.example:example", "Write example labels of invented drugs to a folder, to try the other jobs."),
@@ -39,13 +51,11 @@ _JOBS = {
     "factuality": ("jobs.score_factuality:factuality", "Score the factuality of answers against evidence."),
     "verify": ("jobs.verify:verify", "Score a verification engine on marked pairs of texts and statements."),
     "finetune": (
-        "jobs.finetune_answerer:finetune",
-        "Train a language model on question-answer pairs; `finetune verifier` trains an NLI cross-encoder, `finetune "
-        "retriever` an encoder for search.",
+        "jobs.finetune:finetune",
+        "Train a language model on question-answer pairs; `finetune retriever` trains an encoder for search.",
     ),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the pages of a finished run again."),
-    "track": ("jobs.track:track", "Log a finished run to experiment trackers, such as MLflow."),
     "show": ("jobs.show:show", "Print all that a run knows of one question."),
 }
 _REVIEW = {
@@ -57,19 +67,8 @@ _REVIEW = {
         "Export items for Label Studio or Argilla, or the claims that people judged as marked pairs.",
     ),
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
-    "criteria": (
-        "jobs.review_criteria:criteria",
-        "Turn what people rejected and remarked into new criteria for the judges.",
-    ),
     "judges": ("jobs.review_judges:judges", "Measure judges and rules on candidates that were marked by reading."),
 }
-
-
-_VALUE_ERRORS = {
-    *("jobs.build_index", "jobs.evaluate_rag", "jobs.score_factuality", "jobs.verify", "jobs.finetune_answerer"),
-    *("jobs.finetune_verifier", "jobs.finetune_retriever", "jobs.review", "jobs.review_criteria", "jobs.serve"),
-}
-"""The jobs whose wrong arguments may raise ValueError. In others it is a fault of the program, and is shown as one."""
 
 
 def _app(given: Sequence[str]) -> App:
@@ -87,9 +86,7 @@ def _app(given: Sequence[str]) -> App:
             app.command(_finetune(given))
         else:
             app.command(target, name=name, help=summary)
-    review = App(
-        name="review", help="Review a run with people: sample, import, adjudicate, export, report, criteria, judges."
-    )
+    review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, judges.")
     for name, (target, summary) in _REVIEW.items():
         review.command(target, name=name, help=summary)
     app.command(review)
@@ -107,10 +104,7 @@ def _finetune(given: Sequence[str]) -> App:
     """Return `finetune`, which is a job and has jobs below it. A default can't be imported later, as commands are."""
     app = App(name="finetune", help=_JOBS["finetune"][1])
     app.command(
-        "jobs.finetune_verifier:finetune_verifier", name="verifier", help="Train an NLI cross-encoder on marked pairs."
-    )
-    app.command(
-        "jobs.finetune_retriever:finetune_retriever",
+        "jobs.finetune:finetune_retriever",
         name="retriever",
         help="Train an encoder on the questions of a build.",
     )
@@ -118,11 +112,6 @@ def _finetune(given: Sequence[str]) -> App:
         module, _, function = _JOBS["finetune"][0].partition(":")
         app.default(getattr(import_module(module), function))
     return app
-
-
-def _names() -> list[str]:
-    """Return the names of all jobs, also of those below others."""
-    return [*_JOBS, *(f"review {name}" for name in _REVIEW), "finetune verifier", "finetune retriever"]
 
 
 def reference() -> str:
@@ -136,7 +125,8 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
     code 2."""
     given, values = _without_config(list(arguments))
     app = _app(given)
-    app.config = (Environment(_names()), Dict(values, use_commands_as_keys=False, source="the file of --config"))
+    jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW), "finetune retriever"]
+    app.config = (Environment(jobs), Dict(values, use_commands_as_keys=False, source="the file of --config"))
     try:
         command, bound, _ = app.parse_args(given, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -165,9 +155,58 @@ def _run(words: Sequence[str]) -> object:
 
         if isinstance(error, ValidationError):
             stop(f"{_problem(error)}; see `fdarx --help`")  # of options that all have defaults
-        if job.func.__module__ in _VALUE_ERRORS:
-            stop(str(getattr(error, "cause", error)))
         raise
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Reads the options of a job from the environment, as FDARX_JOB_OPTION; cyclopts calls it with the job and them.
+
+    A misspelt name must not be ignored in silence: a variable of the job that runs is an error if the job has no such
+    option, as on the command line, and any other variable that nothing reads is a warning.
+
+    Attributes:
+        jobs: the names of all jobs, such as "build" and "review sample".
+    """
+
+    jobs: Collection[str]
+
+    def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        """Fill in the options that the environment has. Ends the program with exit code 2 for a misspelt one."""
+        job = " ".join(commands)
+        if job in self.jobs:
+            self._check(job, arguments)
+            Env(_prefix(job), command=False)(app, commands, arguments)
+
+    def _check(self, job: str, arguments: ArgumentCollection) -> None:
+        known = dict.fromkeys(
+            f"{_prefix(job)}{_variable(name)}" for option in arguments for name in option.names if name.startswith("--")
+        )
+        for name in sorted(os.environ):
+            if not name.startswith(PREFIX) or name in known or name in _READ_ELSEWHERE or _OF_OTHERS.search(name):
+                continue
+            owner = max(
+                (known_job for known_job in self.jobs if name.startswith(_prefix(known_job))), key=len, default=""
+            )
+            if owner == job:
+                stop(f"{name}: `fdarx {job}` has no such option{_nearest(name, known)}; see `fdarx {job} --help`")
+            if not owner:
+                print(f"warning: {name} is ignored, no job reads it{_nearest(name, known)}", file=sys.stderr)
+
+
+def _prefix(job: str) -> str:
+    return f"{PREFIX}{_variable(job)}_"
+
+
+def _variable(name: str) -> str:
+    """Return a name as it is written in variables: "evaluate-rag" is EVALUATE_RAG."""
+    return re.sub(r"\W", "_", name.lstrip("-")).upper()
+
+
+def _nearest(name: str, known: Collection[str]) -> str:
+    """Return the question after the name that is most alike; the prefix, which all have, does not count."""
+    close = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1)
+    return f"; did you mean {PREFIX}{close[0]}?" if close else ""
 
 
 def _without_config(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
@@ -217,11 +256,7 @@ def _problem(error: ValidationError, given: Sequence[str] = ()) -> str:
         options = [word.partition("=")[0] for word in given if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
-    wrong = repr(problem["input"])
-    if "://" in wrong:
-        from fdarx_core.tracking.trackers import without_credentials  # which takes longer to import than this needs
-
-        wrong = without_credentials(wrong)
+    wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(problem["input"]))  # no user and password of an address
     return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {wrong})"
 
 

@@ -8,17 +8,17 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field
 
-from fdarx_core.evaluation.figures import COMPARED, SMALLEST
-from fdarx_core.evaluation.tables import added_metrics_table, hallucination_table, table_1, table_2, table_text
+from fdarx_core.evaluation.figures import SMALLEST, compared_metrics
 from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
-from fdarx_core.report.missing_verdicts import ungraded_notes
+from fdarx_core.report.figure_limits import ungraded_notes
 from fdarx_core.report.page_engine import SIGNIFICANT
+from fdarx_core.specs.options import JobConfig, Names, one_of
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
-from jobs.options import JobConfig, Names, one_of
+from jobs.evaluate import print_tables
 from jobs.output import print_json
 
 _SHOWN = 20
@@ -33,12 +33,12 @@ class CompareConfig(JobConfig):
     """random seed of the intervals"""
     resamples: int = Field(2000, ge=100)
     """number of bootstrap resamples; more give more stable intervals"""
-    metric: Annotated[Names, one_of(dict.fromkeys(name for name, _ in COMPARED), "metric")] = Field(
+    metric: Annotated[Names, one_of(dict.fromkeys(name for name, _ in compared_metrics()), "metric")] = Field(
         default_factory=list
     )
     """print all differences of these metrics, such as hallucination_rate or accuracy (those with the smallest p of any
     metric)"""
-    topic: Annotated[Names, one_of(dict.fromkeys(group for _, group in COMPARED), "topic")] = Field(
+    topic: Annotated[Names, one_of(dict.fromkeys(group for _, group in compared_metrics()), "topic")] = Field(
         default_factory=list
     )
     """print all differences on these topics of labels, such as Contraindications, or on these question types: factual,
@@ -54,7 +54,12 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         Runs of `fdarx evaluate`, on disk or s3://; of a single run, its models are compared.
     """
     config = config or CompareConfig()
-    opened = [_evaluation(address) for address in runs]
+    opened = [RunDirectory.open(address) for address in runs]
+    for address, run in zip(runs, opened, strict=True):
+        if (job := run.info()["job"]) != "evaluate":
+            raise StorageError(f"{address} is a run of {job}, not of evaluate")
+        if not run.file("metrics.parquet").exists():
+            raise StorageError(f"{address} has no metrics yet; finish it with the command that began it")
     if len(opened) == 1 and len({cell["model"] for cell in opened[0].info()["cells"]}) < 2:
         stop(f"{opened[0].root} has the answers of one model; give two runs or more")
     names = run_names(opened)
@@ -75,16 +80,6 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     return 0
 
 
-def _evaluation(address: str) -> RunDirectory:
-    run = RunDirectory.open(address)
-    job = run.info()["job"]
-    if job != "evaluate":
-        raise StorageError(f"{address} is a run of {job}, not of evaluate")
-    if not run.file("metrics.parquet").exists():
-        raise StorageError(f"{address} has no metrics yet; finish it with the command that began it")
-    return run
-
-
 def _tell(
     figures: Sequence[Figure],
     judges: Sequence[str],
@@ -92,16 +87,7 @@ def _tell(
     not_compared: Sequence[str],
     config: CompareConfig,
 ) -> None:
-    judge = ", ".join(dict.fromkeys(judges))
-    tables = (
-        table_1(figures, judge=judge),
-        table_2(figures),
-        hallucination_table(figures),
-        added_metrics_table(figures),
-    )
-    for grid in tables:
-        if grid.rows:
-            print(f"\n{table_text(grid)}")
+    print_tables(figures, ", ".join(dict.fromkeys(judges)))
     for note in not_compared:
         print(f"\n{note}")
     if not compared and not not_compared:

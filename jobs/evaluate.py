@@ -1,78 +1,198 @@
-"""The options of `fdarx evaluate`, which `jobs.evaluation` carries out."""
+"""Models × settings × retrievers on a benchmark: answers, grades, metrics with intervals, and a report."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from pydantic import Field, field_validator
 
-from jobs import run_job
+from fdarx_core.specs.evaluate import EvaluateSpec
+from jobs import STOPPED
 from jobs.cli import run_as
-from jobs.options import BASELINE, BatchConfig, MeasuringConfig, Names, TrackingConfig, check_names, one_of
 
-_SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
+if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
+    from fdarx_core.pipeline.executor import ModelFleet
+    from fdarx_core.records import Figure
+    from fdarx_core.specs.running import RunJob
+    from fdarx_core.storage import RunDirectory
+    from jobs.progress import ProgressLine
+    from serving.served_model import ServedModel
 
+    Served = Mapping[str, ServedModel]
 
-class EvaluateConfig(TrackingConfig, BatchConfig, MeasuringConfig):
-    """Options of `fdarx evaluate`."""
-
-    benchmark: str = ""
-    """benchmark (required, except with --regrade): a run of `fdarx build`, or a folder (or file) with qa*.jsonl and
-    labels.jsonl in FDARxBench's published format, on disk or s3://; or such a dataset on the Hugging Face Hub,
-    hf://USER/NAME[@REVISION]"""
-    split: Literal["test", "dev", "all"] = "test"
-    """questions to ask: those of the test or the dev split of the benchmark, or all; report results on `test`"""
-    out: str
-    """run directory to write, on disk or s3://; repeat the command to resume a run"""
-    models: Names = Field([BASELINE])
-    """models to evaluate: `baseline` (built-in rules), and YAML files that list models on servers, see
-    docs/models.md"""
-    deploy: list[str] = Field(default_factory=list)
-    """models to deploy and evaluate as well, one YAML file per model, see docs/serving-models.md; each is removed when
-    its questions are answered"""
-    only: Names = Field(default_factory=list)
-    """evaluate only these models of the files (all except the judge)"""
-    predictions: str | None = None
-    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md; or logs of
-    inspect or lm-eval, see docs/harnesses.md; with --regrade, a run of `fdarx evaluate`"""
-    regrade: str | None = None
-    """grade the answers of the evaluation in --predictions again with this judge, a name of --models or baseline; only
-    the judge is asked"""
-    settings: Annotated[Names, one_of(_SETTINGS, "setting")] = Field(list(_SETTINGS))
-    """evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces"""
-    retrievers: Names = Field(["bm25"])
-    """what finds passages: bm25, tfidf, cosine, recontriever, hybrid, or one of an installed package, each also with
-    +rerank; they are compared with each other whatever the settings"""
-    retrieval_scope: Literal["label", "corpus"] = "label"
-    """search the question's own label, or all labels of the benchmark"""
-    top_k: int = Field(5, ge=1)
-    """number of passages in the setting `retrieved`"""
-    label_chars: int | None = Field(None, ge=1)
-    """maximum number of characters of a label's text; FDARxBench's published code uses 16000 (complete text)"""
-    judge: str = BASELINE
-    """model that grades: a name of --models, or baseline (built-in rules, not a language model)"""
-    cosine_model: str | None = None
-    """local directory of a sentence-transformers model for cosine (all-MiniLM-L6-v2, if installed)"""
-    recontriever_model: str | None = None
-    """local directory of ReContriever, or another Contriever"""
-    reranker_model: str | None = None
-    """local directory of a BGE reranker, for +rerank"""
-    sample: int | None = Field(None, ge=1)
-    """number of labels to evaluate on, drawn at random (all)"""
-
-    @field_validator("retrievers", mode="after")
-    @classmethod
-    def _known_retrievers(cls, given: list[str]) -> list[str]:
-        from fdarx_core.retrieval.retrievers import RETRIEVERS  # importing it takes longer than showing help may
-
-        check_names([one.removesuffix("+rerank") for one in given], RETRIEVERS, "retriever")
-        return given
+_NOWHERE = "http://not-up-yet"
+"""Placeholder for the address of a model that is deployed later."""
+_PHASES = {
+    "intake": "labels read",
+    "retrieve": "parts searched",
+    "answer": "parts answered and graded",
+    "bert_scores": "parts scored by BERTScore",
+}
 
 
-def evaluate(*, config: Annotated[EvaluateConfig, Parameter(name="*")]) -> int:
+def evaluate(*, config: Annotated[EvaluateSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 130 interrupted."""
-    return run_job("evaluation", config)
+    from fdarx_core.pipeline.evaluation import Evaluation
+    from jobs.session import carry_out
+
+    spec, deployed = with_deployed(config)
+    used = {*spec.only, spec.judge} if spec.only else {*deployed}
+    served = {name: model for name, model in deployed.items() if name in used}
+
+    @contextmanager
+    def with_fleet(job: RunJob, progress: ProgressLine) -> Iterator[None]:
+        assert isinstance(job, Evaluation)
+        with fleet_of(served, spec.judge, progress, gpus=spec.gpus, cpus=spec.cpus) as job.fleet:
+            yield
+
+    return carry_out(
+        spec,
+        _PHASES,
+        "answer",
+        _tell,
+        busy_text="reading the benchmark",
+        around=with_fleet,
+        for_models=cpus_for(served, spec.judge),
+    )
+
+
+def with_deployed(config: EvaluateSpec) -> tuple[EvaluateSpec, Served]:
+    """Return the specification with the models of `deploy`, and these models. Raises ModelsError as `load_deployed`."""
+    from fdarx_core.llm import ModelsError
+
+    served = load_deployed(config.deploy, to_ask=not config.plan)
+    if config.batch and served:
+        raise ModelsError("--batch asks the servers of vendors; leave it out with --deploy")
+    if config.batch_files and served:
+        raise ModelsError("--batch-files asks no server; leave it out with --deploy")
+    return config.with_models({name: model.client_config(_NOWHERE) for name, model in served.items()}), served
+
+
+def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedModel]:
+    """Return the served models of these files, by name.
+
+    Raises ModelsError for a file or a model that can't be used or does not fit its GPUs. If the models will be asked,
+    and not only planned with, it is also raised for an incomplete directory, or if a key or vLLM is missing.
+    """
+    from fdarx_core.llm import ModelsError
+    from serving.memory import estimate_memory
+    from serving.served_model import load_served, missing_engine, missing_key, missing_model_files
+
+    served: dict[str, ServedModel] = {}
+    for file in files:
+        model = load_served(file)
+        if model.name in served:
+            raise ModelsError(f"{file}: name: another file of --deploy has {model.name} too; give it another")
+        if to_ask and model.is_directory and (fault := missing_model_files(model.model)):
+            raise ModelsError(f"{file}: model: {fault}")
+        if to_ask and (fault := missing_key(model) or missing_engine(model)):
+            raise ModelsError(f"{file}: {fault}")
+        if model.size and (model.cache_gib if model.device == "cpu" else model.card_gib):
+            estimate_memory(model)
+        served[model.name] = model
+    return served
+
+
+def on_this_machine() -> bool:
+    """Return whether the job starts its own Ray instance on this machine."""
+    return not os.environ.get("RAY_ADDRESS")
+
+
+def cpus_for(served: Served, judge: str) -> int:
+    """Return the CPUs to count in addition to the machine's own, so that models do not block the job's tasks.
+
+    They are those of all models on GPUs, of the judge, and of the largest other model.
+    """
+    if not served:
+        return 0
+    from serving.fleet import resource_request  # it imports Ray Serve, which takes seconds
+
+    wants = {name: resource_request(model) for name, model in served.items()}
+    stay = sum(want.cpus * want.replicas for name, want in wants.items() if want.gpus or name == judge)
+    others = [want.cpus * want.replicas for name, want in wants.items() if not want.gpus and name != judge]
+    return math.ceil(stay + max(others, default=0))
+
+
+def fleet_of(
+    served: Served, judge: str, progress: ProgressLine, *, gpus: int | None, cpus: int | None
+) -> AbstractContextManager[ModelFleet | None]:
+    """Return the fleet that deploys the models, and removes them at the end of the block. `cpus`: see `ray_session`."""
+    if not served:
+        return nullcontext()
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")  # of this process, which imports it to describe models
+    from serving.fleet import ServeFleet
+    from serving.models import build
+
+    own = (cpus or os.cpu_count() or 1) if on_this_machine() else 1
+    return ServeFleet(
+        list(served.values()), judge, build, progress.tell, gpus=gpus, own_cpus=own, alone=on_this_machine()
+    )
+
+
+def _tell(run: RunDirectory, config: EvaluateSpec) -> int:
+    """Print the result of an evaluation; return its exit code."""
+    from fdarx_core.evaluation.figures import CellKey
+    from fdarx_core.records import Figure, SettingProgress
+    from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy
+    from fdarx_core.storage import read_records
+    from jobs.output import print_json
+    from jobs.session import run_result
+
+    info = run.info()
+    cells = info["cells"]
+    unfinished = [cell for cell in cells if cell["status"] != "done"]
+    incomplete = any(cell["status"] == "incomplete" for cell in cells)
+    if config.as_json:
+        print_json(run_result(run))
+    else:
+        print_tables(list(read_records(run.file("metrics.parquet"), Figure)), info["config"]["judge"])
+        for cell in cells:
+            if cell["failed"] and cell["status"] == "done":
+                name = CellKey(cell["model"], cell["setting"], cell["retriever"])
+                why = cell["reason"]
+                why += "; give the model's context_length in its models file" if "context" in why else ""
+                print(f"{name}: {cell['failed']} of {cell['due']} questions failed: {why}", file=sys.stderr)
+    for line in limits(run, list(read_records(run.file("cells.parquet"), SettingProgress))):
+        print(line, file=sys.stderr)
+    missing = missing_verdicts(run)
+    for verdicts in missing:
+        print(f"{verdicts.cell}: {verdicts.sentence}", file=sys.stderr)
+    if missing:
+        print(remedy(missing, str(run.root)), file=sys.stderr)
+    if not config.as_json:
+        # one line for all cells of a model that have the same reason
+        for (model, status, reason), group in groupby(unfinished, key=itemgetter("model", "status", "reason")):
+            names = [str(CellKey(model, cell["setting"], cell["retriever"])) for cell in group]
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            print(f"{status}: {names[0]}{more}: {reason}", file=sys.stderr)
+        print(f"\nmetrics  {run.file('metrics.json')}")
+        print(f"answers  {run.file('answers.html')}\nreport   {run.file('report.html')}")
+        if incomplete:
+            print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
+    return STOPPED if incomplete else 0
+
+
+def print_tables(figures: Sequence[Figure], judge: str) -> None:
+    """Print the tables of evaluations that have rows."""
+    from fdarx_core.evaluation.tables import (
+        added_metrics_table,
+        hallucination_table,
+        retrieval_table,
+        settings_table,
+        table_text,
+    )
+
+    others = (retrieval_table(figures), hallucination_table(figures), added_metrics_table(figures))
+    for table in (settings_table(figures, judge=judge), *others):
+        if table.rows:
+            print(f"\n{table_text(table)}")
 
 
 if __name__ == "__main__":

@@ -28,13 +28,13 @@ from fdarx_core.dailymed import (
 )
 from fdarx_core.labels.rxnorm import ADDRESS, names_folder
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
+from fdarx_core.specs.options import JobConfig, Names, one_of
+from fdarx_core.specs.running import versions
 from fdarx_core.storage import Location
 from jobs import STOPPED
 from jobs.cli import run_as
-from jobs.options import JobConfig, Names, one_of
 from jobs.output import print_json
 from jobs.progress import ProgressLine
-from jobs.session import versions
 
 _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
 
@@ -135,7 +135,7 @@ class FetchConfig(JobConfig):
 
     @model_validator(mode="after")
     def _something(self) -> FetchConfig:
-        labels = bool(self.release or self.set_ids or self._filters())
+        labels = bool(self.release or self.set_ids or self.filters())
         if not (labels or self.names):
             options = "--release, --set-ids, --names, or --query, --type, --where or --since"
             raise ValueError(f"nothing to fetch: give {options}")
@@ -143,35 +143,13 @@ class FetchConfig(JobConfig):
             raise ValueError("--out is required for labels")
         if self.part and not self.release:
             raise ValueError("--part goes with --release")
-        if self.limit and not self._filters():
+        if self.limit and not self.filters():
             raise ValueError("--limit goes with --query, --type, --where or --since")
-        if self.since and not self.release and not self._filters():
+        if self.since and not self.release and not self.filters():
             raise ValueError("--since goes with a query or --release: labels by set id are fetched whatever their date")
         return self
 
-    def wish(self) -> FetchRequest:
-        return FetchRequest(
-            tuple(self.release),
-            tuple(self.part),
-            self.since,
-            tuple(self.set_ids),
-            self._filters(),
-            self.limit,
-            self.names_url if self.names else "",
-        )
-
-    def place(self) -> Location:
-        """Return the folder for what is fetched."""
-        return Location(self.out or names_folder())
-
-    def half_there(self) -> Path:
-        """Return the folder of bulk files that are half there."""
-        if self.scratch:
-            return Path(self.scratch)
-        place = self.place()
-        return Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(str(place)) / ".partial"
-
-    def _filters(self) -> dict[str, str]:
+    def filters(self) -> dict[str, str]:
         """Return the query parameters. `--since` alone selects labels only if no releases or set ids are given."""
         filters = {"drug_name": self.query} if self.query else {}
         if self.type:
@@ -191,7 +169,7 @@ _WHY_SHOWN = 5
 def fetch(*, config: Annotated[FetchConfig | None, Parameter(name="*")] = None) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something could not be had, 130 interrupted."""
     config = config or FetchConfig()
-    place = config.place()
+    place = Location(config.out or names_folder())
     place.check_writable()
     with ProgressLine(_PHASES, quiet=config.quiet) as progress:
         result = asyncio.run(_fetch(config, place, progress))
@@ -200,19 +178,28 @@ def fetch(*, config: Annotated[FetchConfig | None, Parameter(name="*")] = None) 
 
 
 async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -> FetchResult:
-    limits = config.rate, config.connections, config.timeout
-    async with DailyMedClient(config.base_url, _agent(config), *limits) as client:
-        progress("list", 0, 0)
-        fetcher = Fetcher(client, place, config.half_there(), progress)
-        await fetcher.run(config.wish())
-    return fetcher.result
-
-
-def _agent(config: FetchConfig) -> str:
-    """Return the user agent, from which DailyMed's operators see who sends the requests, and whom to contact."""
+    # DailyMed's operators see from the user agent who sends the requests, and whom to contact
     version = versions()["fdarx"]
     name = f"fdarx/{version}" if version[0].isdigit() else "fdarx"
-    return f"{name} (fetches SPL labels{'; ' if config.contact else ''}{config.contact or ''})"
+    agent = f"{name} (fetches SPL labels{'; ' if config.contact else ''}{config.contact or ''})"
+    request = FetchRequest(
+        tuple(config.release),
+        tuple(config.part),
+        config.since,
+        tuple(config.set_ids),
+        config.filters(),
+        config.limit,
+        config.names_url if config.names else "",
+    )
+    if config.scratch:
+        scratch = Path(config.scratch)
+    else:
+        scratch = Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(str(place)) / ".partial"
+    async with DailyMedClient(config.base_url, agent, config.rate, config.connections, config.timeout) as client:
+        progress("list", 0, 0)
+        fetcher = Fetcher(client, place, scratch, progress)
+        await fetcher.run(request)
+    return fetcher.result
 
 
 def _tell(result: FetchResult, place: Location) -> None:

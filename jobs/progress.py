@@ -16,13 +16,10 @@ from fdarx_core.pipeline.asking import AskProgress
 
 _LOG_EVERY_S = 10.0
 _POLL_S = 0.5
-_WAIT_POLL_S = 2.0
-
 
 _PHASES = {
     "ray": "starting Ray",
     "plan": "parts planned",
-    "contraindications": "parts of labels read for contraindications",
     "publish": "computing figures and intervals",
 }
 """The names of phases that several jobs have."""
@@ -46,7 +43,7 @@ def batches_text(states: Sequence[str]) -> str:
 
 
 @contextmanager
-def _repeated(look: Callable[[], None], every_s: float) -> Iterator[None]:
+def repeated(look: Callable[[], None], every_s: float) -> Iterator[None]:
     """Call a function from a thread every so many seconds while the block runs."""
     ended = threading.Event()
 
@@ -83,7 +80,6 @@ class ProgressLine:
         self._printed = ""
         self._latest: tuple[int, int, str] = (0, 0, "")
         self._asked: AskProgress | None = None
-        self._waiting = ""
         self._lock = threading.Lock()
 
     def __enter__(self) -> ProgressLine:
@@ -120,21 +116,7 @@ class ProgressLine:
                     self._asked = asked
                     self._draw()
 
-        with _repeated(look, _POLL_S):
-            yield
-
-    @contextmanager
-    def awaiting(self, waiting: Callable[[], str]) -> Iterator[None]:
-        """Show which machines the work waits for, which `waiting` returns, while the block runs."""
-
-        def look() -> None:
-            text = waiting()
-            with self._lock:
-                if text or self._waiting:
-                    begins, self._waiting = not self._waiting, text
-                    self._draw(at_once=begins)
-
-        with _repeated(look, _WAIT_POLL_S):
+        with repeated(look, _POLL_S):
             yield
 
     def _draw(self, at_once: bool = False) -> None:
@@ -147,22 +129,21 @@ class ProgressLine:
             self._bar.update(self._task, completed=done, total=total or None, description=line)
         elif at_once or now - self._shown >= _LOG_EVERY_S:
             self._shown = now
-            # where nothing is done of an unknown number, there is nothing to say, but for what it waits for
-            if line != self._printed and (self._waiting or self._latest[:2] != (0, 0)):
+            # where nothing is done of an unknown number, there is nothing to say
+            if line != self._printed and self._latest[:2] != (0, 0):
                 self._printed = line
                 print(line, file=sys.stderr, flush=True)
 
     def _line(self, seconds: float) -> str:
         done, total, note = self._latest
         name = self._phases[self._phase]
-        waiting = f", {self._waiting}" if self._waiting else ""
         if (done, total) == (0, 1):
-            return name + waiting
+            return name
         rate = (done - self._first) / seconds if seconds > 1 and done > self._first else 0.0
         left = f", {_rate_text(rate)}" if rate else ""
         left += f", {(total - done) / rate:.0f} s left" if rate and total else ""
         of = f" of {total:,}" if total else ""
-        return f"{done:,}{of} {name}{', ' if note else ''}{note}{self._asking(seconds)}{left}{waiting}"
+        return f"{done:,}{of} {name}{', ' if note else ''}{note}{self._asking(seconds)}{left}"
 
     def _asking(self, seconds: float) -> str:
         asked = self._asked

@@ -15,12 +15,11 @@ def push(
     private: bool = False,
     revision: str | None = None,
     message: str = "Upload a benchmark of FDARx",
-    token_env: str = "HF_TOKEN",
 ) -> int:
     """Upload the benchmark of a build to the Hugging Face Hub, as a dataset, in one commit.
 
-    It needs `pip install 'fdarx[hub]'`. The dataset is created if there is none. Repeat the command to resume an
-    interrupted upload.
+    It needs `pip install 'fdarx[hub]'`, and an access token in HF_TOKEN or of `hf auth login`. The dataset is created
+    if there is none. Repeat the command to resume an interrupted upload.
 
     Parameters
     ----------
@@ -34,13 +33,11 @@ def push(
         The branch to commit to, which is created if there is none (main).
     message
         The message of the commit.
-    token_env
-        The environment variable with the access token. Without HF_TOKEN, the token of `hf auth login` is used.
     """
     folder = open_build(run).file("benchmark")
-    done = upload_benchmark(folder, dataset, private=private, revision=revision, message=message, token_env=token_env)
+    address, commit = upload_benchmark(folder, dataset, private=private, revision=revision, message=message)
     place = f"{dataset}@{revision}" if revision else dataset
-    print(f"dataset  {done.dataset}\ncommit   {done.commit}\nread     fdarx evaluate --benchmark hf://{place}")
+    print(f"dataset  {address}\ncommit   {commit}\nread     fdarx evaluate --benchmark hf://{place}")
     return 0
 
 

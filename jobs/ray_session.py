@@ -14,15 +14,13 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from fdarx_core.storage import Location
 from fdarx_core.telemetry import worker_variables
 from jobs import STOPPED, stop
-
-if TYPE_CHECKING:
-    from ray.job_config import JobConfig
+from jobs.progress import repeated
 
 
 @contextmanager
@@ -44,8 +42,9 @@ _ANSWER_WITHIN_S = 60.0
 def _check_shared(written: Sequence[Location], read: Sequence[str | None]) -> None:
     """Check that the cluster's other machines see the local folders to write and the local files to read.
 
-    Ends the job with one line if a machine lacks one of them, or this program. A machine that does not answer in time
-    is skipped, because it may be starting or stopping.
+    A folder may exist on each of them, so a file is written into it that they look for. Ends the job with one line if a
+    machine lacks one of them, or this program. A machine that does not answer in time is skipped, because it may be
+    starting or stopping.
     """
     import ray
 
@@ -53,57 +52,37 @@ def _check_shared(written: Sequence[Location], read: Sequence[str | None]) -> No
         return
     own, nodes = ray.get_runtime_context().get_node_id(), ray.nodes()  # type: ignore[no-untyped-call]
     others = [node["NodeID"] for node in nodes if node["Alive"] and node["NodeID"] != own]
-    folders = [place for place in written if not place.is_remote]
-    places = [Location(one) for one in read if one]
-    files = [place.address for place in places if not place.is_remote and place.exists()]
-    if not others or not (folders or files):
+    marks = {f"{folder}/.seen-{uuid4().hex}": f"--out {folder}" for folder in written if not folder.is_remote}
+    places = [Location(place) for place in read if place]
+    paths = [*marks, *(place.address for place in places if not place.is_remote and place.exists())]
+    if not others or not paths:
         return
-    with _marks(folders) as marks:
-        for host, missing in _look(others, [*marks, *files]):
-            for path in missing:
-                what = f"--out {marks[path]}" if path in marks else path
-                stop(
-                    f"{what} is on a disk that machine {host} of the cluster does not see; give s3://, or a folder "
-                    "that all machines mount"
-                )
-
-
-@contextmanager
-def _marks(folders: Sequence[Location]) -> Iterator[dict[str, str]]:
-    """Write a file into each folder, for the other machines to look for: the folder itself may exist on each of them.
-
-    Returns the folders by the paths of these files.
-    """
-    marks = {f"{folder}/.seen-{uuid4().hex}": str(folder) for folder in folders}
+    look: Any = ray.remote(_missing)
     try:
         for mark in marks:
             Path(mark).touch()
-        yield marks
+        asked = [look.options(num_cpus=0, label_selector={"ray.io/node-id": node}).remote(paths) for node in others]
+        ready, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_WITHIN_S)
+        for answer in ready:
+            try:
+                host, missing = ray.get(answer)
+            except ray.exceptions.RayTaskError as error:
+                reason = str(error).splitlines()[-1]
+                stop(f"a machine of the cluster can't run this job: {reason}; is the same fdarx installed there?")
+            except ray.exceptions.RayError:
+                continue  # it went down meanwhile
+            for path in missing:
+                stop(
+                    f"{marks.get(path, path)} is on a disk that machine {host} of the cluster does not see; give "
+                    "s3://, or a folder that all machines mount"
+                )
     finally:
         for mark in marks:
             Path(mark).unlink(missing_ok=True)
 
 
-def _look(nodes: Sequence[str], paths: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Return the paths that each machine, by its host name, does not see. Ends the job where one can't run it."""
-    import ray
-
-    look: Any = ray.remote(_missing)
-    asked = [look.options(num_cpus=0, label_selector={"ray.io/node-id": node}).remote(paths) for node in nodes]
-    ready, _ = ray.wait(asked, num_returns=len(asked), timeout=_ANSWER_WITHIN_S)
-    found: list[tuple[str, list[str]]] = []
-    for one in ready:
-        try:
-            found.append(ray.get(one))
-        except ray.exceptions.RayTaskError as error:
-            said = str(error).splitlines()[-1]
-            stop(f"a machine of the cluster can't run this job: {said}; is the same fdarx installed there?")
-        except ray.exceptions.RayError:
-            continue  # it went down meanwhile
-    return found
-
-
 def _missing(paths: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the host name of this machine, and the paths that it does not see."""
     import ray
 
     host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
@@ -162,16 +141,29 @@ def start_local_ray(*, replicas: bool, host: str = "127.0.0.1", **options: Any) 
     Raises:
         ValueError: RAY_AUTH_MODE disables the token and `host` is not loopback, or the folder is another user's.
     """
-    if replicas and os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
-        _check_open_replicas(host)
     from ray._private import ray_constants
+    from ray.job_config import JobConfig
 
+    if replicas and os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
+        open_port = (
+            "the replicas of Ray Serve run code for whoever reaches their ports, on all interfaces of this machine"
+        )
+        with suppress(ValueError):
+            host = "localhost" if ipaddress.ip_address(host).is_loopback else host
+        if host != "localhost":
+            raise ValueError(f"RAY_AUTH_MODE=disabled with the address {host}: {open_port}; unset RAY_AUTH_MODE")
+        print(f"warning: RAY_AUTH_MODE=disabled: {open_port}; unset RAY_AUTH_MODE", file=sys.stderr, flush=True)
+    config = JobConfig()
+    if Path(__file__).resolve().parent.parent != Path.cwd().resolve():
+        # Ray adds the current folder in front of the import path of all workers: in a folder of somebody else, a file
+        # with the name of a library would be run
+        config._py_driver_sys_path = _NoFolders()
     _protect_token()
     folder, several_machines = _private_folder(), ray_constants.ENABLE_RAY_CLUSTER
     try:
         # otherwise Ray takes an address that other machines reach, also in place of a given loopback address
         ray_constants.ENABLE_RAY_CLUSTER = False
-        start_ray(address="local", include_dashboard=False, _temp_dir=folder, job_config=_job_config(), **options)
+        start_ray(address="local", include_dashboard=False, _temp_dir=folder, job_config=config, **options)
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = several_machines
     _protect_token()
@@ -182,33 +174,6 @@ class _NoFolders(list[str]):
 
     def extend(self, folders: Iterable[str], /) -> None:
         return None
-
-
-def _job_config() -> JobConfig:
-    """Return a configuration by which workers import no module of the current folder, unless FDARx itself is there.
-
-    Ray adds the current folder in front of the import path of all workers: in a folder of somebody else, a file with
-    the name of a library would be run.
-    """
-    from ray.job_config import JobConfig
-
-    config = JobConfig()
-    if Path(__file__).resolve().parent.parent != Path.cwd().resolve():
-        config._py_driver_sys_path = _NoFolders()
-    return config
-
-
-def _check_open_replicas(host: str) -> None:
-    open_port = "the replicas of Ray Serve run code for whoever reaches their ports, on all interfaces of this machine"
-    if not _is_loopback(host):
-        raise ValueError(f"RAY_AUTH_MODE=disabled with the address {host}: {open_port}; unset RAY_AUTH_MODE")
-    print(f"warning: RAY_AUTH_MODE=disabled: {open_port}; unset RAY_AUTH_MODE", file=sys.stderr, flush=True)
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _protect_token() -> None:
@@ -236,11 +201,20 @@ def _private_folder() -> str:
     return str(own / "ray")
 
 
-def join_cluster(address: str, **options: Any) -> None:
+def _join_cluster(address: str, **options: Any) -> None:
     """Join the cluster at an address. Ends the job with one line where it can't be reached or refuses this job."""
     import ray
 
-    _check_address(address)
+    if "://" in address:
+        stop(
+            f"RAY_ADDRESS {address} is for `ray job submit` or Ray Client; submit the job, give the head's HOST:6379, "
+            "or unset it to compute here"
+        )
+    if ":" in address and (why := _refusal(address)):  # Ray itself would try for minutes
+        stop(
+            f"nobody answers at RAY_ADDRESS {address} ({why}); is the head up, and its port open from here? "
+            "Unset RAY_ADDRESS to compute on this machine"
+        )
     try:
         start_ray((ConnectionError, RuntimeError, ValueError), address=address, **options)
     except ray.exceptions.AuthenticationError:
@@ -254,19 +228,13 @@ def _watching_head() -> Iterator[None]:
     """Print one line if the head of a cluster is lost; Ray ends the process a minute later with other messages."""
     import ray
 
-    ended = threading.Event()
-    if os.environ.get("RAY_ADDRESS"):
-        address = ray.get_runtime_context().gcs_address
-        threading.Thread(target=_watch, args=(address, ended), daemon=True).start()
-    try:
+    if not os.environ.get("RAY_ADDRESS"):
         yield
-    finally:
-        ended.set()
+        return
+    address, missed = ray.get_runtime_context().gcs_address, 0
 
-
-def _watch(address: str, ended: threading.Event) -> None:
-    missed = 0
-    while not ended.wait(_LOOK_EVERY_S):
+    def look() -> None:
+        nonlocal missed
         missed = missed + 1 if _refusal(address) else 0
         if missed == _MISSED:
             print(
@@ -276,19 +244,8 @@ def _watch(address: str, ended: threading.Event) -> None:
                 flush=True,
             )
 
-
-def _check_address(address: str) -> None:
-    """End the job where nobody listens at the address; Ray itself would try for minutes."""
-    if "://" in address:
-        stop(
-            f"RAY_ADDRESS {address} is for `ray job submit` or Ray Client; submit the job, give the head's HOST:6379, "
-            "or unset it to compute here"
-        )
-    if ":" in address and (why := _refusal(address)):
-        stop(
-            f"nobody answers at RAY_ADDRESS {address} ({why}); is the head up, and its port open from here? "
-            "Unset RAY_ADDRESS to compute on this machine"
-        )
+    with repeated(look, _LOOK_EVERY_S):
+        yield
 
 
 def _refusal(address: str) -> str:
@@ -301,13 +258,14 @@ def _refusal(address: str) -> str:
         return str(error)
 
 
-def _explained(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _explained(message: str) -> str:
+    """Return why Ray can't be joined, by its message."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     if lines and lines[0].startswith("Version mismatch"):
         return f"{' '.join(lines)}; run the job in the cluster's image, or submit it with `ray job submit`"
-    if "running Ray instance" in said:
+    if "running Ray instance" in message:
         return "no cluster runs on this machine; give the head's HOST:6379, or unset it to compute here"
-    if said.startswith("Failed to connect"):  # though somebody listens there
+    if message.startswith("Failed to connect"):  # though somebody listens there
         return f"whoever listens there does not let this job in; give the head's HOST:6379, and set {_TOKEN}"
     return lines[0] if lines else "Ray did not say why it can't be joined"
 
@@ -339,18 +297,6 @@ def ray_session(
         ray.shutdown()
 
 
-def _worker_environment() -> dict[str, Any] | None:
-    """Return the runtime environment with which workers of a cluster send spans; None where there are none to send.
-
-    On this machine workers inherit the environment. Variables that the job was submitted with are theirs already, and
-    Ray refuses to set them twice.
-    """
-    submitted = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")).get("runtime_env", {})
-    known = submitted.get("env_vars", {})
-    variables = {name: value for name, value in worker_variables().items() if name not in known}
-    return {"env_vars": variables} if variables else None
-
-
 def _start(cpus: int | None, for_models: int) -> None:
     import fdarx_core.pipeline.ray_data  # noqa: F401 (Ray Data sets the levels of its loggers)
 
@@ -359,11 +305,16 @@ def _start(cpus: int | None, for_models: int) -> None:
     address = os.environ.get("RAY_ADDRESS")
     try:
         if address:
-            join_cluster(
+            # The spans of workers go where those of the driver go. Ray refuses to set variables twice that the job was
+            # submitted with, and on this machine workers inherit all of them.
+            submitted = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")).get("runtime_env", {})
+            known = submitted.get("env_vars", {})
+            variables = {name: value for name, value in worker_variables().items() if name not in known}
+            _join_cluster(
                 address,
                 logging_level=logging.WARNING,
                 log_to_driver=not for_models,
-                runtime_env=_worker_environment(),
+                runtime_env={"env_vars": variables} if variables else None,
             )
             return
         start_local_ray(

@@ -5,34 +5,27 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
-from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.records.benchmark import Annotation
+from fdarx_core.evaluation.tables import table_text
 from fdarx_core.report.review_pages import agreement_page, annotator_page
-from fdarx_core.review.active_sampling import draw_next
-from fdarx_core.review.agreement import Agreement, measure_agreement, table_3, table_4, table_5
-from fdarx_core.review.agreement_metrics import AnnotatedItem
-from fdarx_core.review.argilla import export_argilla
-from fdarx_core.review.calibration import calibrated_tables
-from fdarx_core.review.feedback import import_feedback, is_feedback
-from fdarx_core.review.importing import ImportResult, export_pairs, import_annotations
+from fdarx_core.review.agreement import agreement_tables, measure_agreement
+from fdarx_core.review.annotation_tools import export_items
+from fdarx_core.review.importing import export_pairs, import_annotations, import_feedback, is_feedback
 from fdarx_core.review.items import draw_sample
-from fdarx_core.review.label_studio import export_label_studio
-from fdarx_core.review.review_set import Review, open_review, write_adjudication, write_review
+from fdarx_core.review.review_set import open_review, write_adjudication, write_review
 from fdarx_core.review.sampling import open_reviewable_run
-from fdarx_core.review.tasks import EVALUATE, FACTUALITY, ON_REQUEST, REVIEW_TASKS
-from fdarx_core.storage import Location, RunDirectory, StorageError
-from jobs import stop
-from jobs.options import PRESENTATION, JobConfig, Names, one_of
+from fdarx_core.review.tasks import ON_REQUEST, REVIEW_TASKS
+from fdarx_core.specs.options import PRESENTATION, JobConfig, Names, one_of
+from fdarx_core.specs.running import versions
+from fdarx_core.storage import Location
+from jobs import stop, wrong_arguments
 from jobs.output import print_json
 from jobs.progress import busy
-from jobs.session import versions
 
 _AGREEMENT = "agreement"
 """The file name of the page of `fdarx review report`."""
@@ -70,9 +63,6 @@ class ReviewSampleConfig(JobConfig):
     """only answers of these models (all)"""
     settings: Names = Field(default_factory=list)
     """only answers in these settings (all)"""
-    after: str | None = None
-    """for an evaluation: its latest review; draws further answers of the same models and settings, namely those that
-    are expected to narrow the calibrated accuracies most"""
 
     @field_validator("annotators", mode="after")
     @classmethod
@@ -87,6 +77,7 @@ class ReviewSampleConfig(JobConfig):
         return given
 
 
+@wrong_arguments()
 def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*")]) -> int:
     """Draw what people are to judge of a finished build, evaluation or factuality run, with a page for each person.
 
@@ -96,34 +87,21 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
         A finished run of `fdarx build`, `fdarx evaluate` or `fdarx factuality`.
     """
     with busy("drawing the sample", quiet=config.quiet):
-        drawn = _draw(run, config)
-    if config.as_json:
-        pages = {name: f"{drawn.root}/{name}.html" for name in drawn.shares()}
-        print_json({"review": str(drawn.root), **drawn.info, "pages": pages})
-    else:
-        _tell(drawn)
-    return 0
-
-
-def _draw(address: str, config: ReviewSampleConfig) -> Review:
-    run = open_reviewable_run(address)
-    if config.after and (config.models or config.settings):
-        raise ValueError(f"--after {config.after} uses its own models and settings; give none")
-    if config.after:
-        drawn = draw_next(run, open_review(config.after), config.n, config.seed)
-    else:
         wanted = config.model_dump(include={"n", "seed", "tasks", "models", "settings", "undecided_first"})
-        drawn = draw_sample(run, **wanted)
-    return write_review(config.out, drawn, config.annotators, versions(), annotator_page, overlap=config.overlap)
-
-
-def _tell(review: Review) -> None:
-    info = review.info
+        drawn = draw_sample(open_reviewable_run(run), **wanted)
+        names = config.annotators
+        review = write_review(config.out, drawn, names, versions(), annotator_page, overlap=config.overlap)
+    info, shares = review.info, review.shares()
+    pages = {name: f"{review.root}/{name}.html" for name in shares}
+    if config.as_json:
+        print_json({"review": str(review.root), **info, "pages": pages})
+        return 0
     print(f"{info['subjects']} of {info['population']} drawn, {info['items']} items: {', '.join(info['tasks'])}")
     print(f"{len(info['strata'])} strata, by {', '.join(info['by']) or 'nothing'}")
-    for name, items in review.shares().items():
-        print(f"page    {review.root}/{name}.html  ({len(items)} items)")
+    for name, items in shares.items():
+        print(f"page    {pages[name]}  ({len(items)} items)")
     print(f"sheet   {review.root}/items.csv\nrows    {review.root}/items.jsonl")
+    return 0
 
 
 class ReviewImportConfig(JobConfig):
@@ -133,12 +111,8 @@ class ReviewImportConfig(JobConfig):
     """annotators of users of Label Studio or Argilla, as USER=ANNOTATOR, where USER is the id or, in Label Studio, the
     e-mail address; USER= leaves the user's annotations out"""
 
-    @property
-    def annotator_of(self) -> dict[str, str]:
-        """The annotators by user."""
-        return {user: name for user, _, name in (one.partition("=") for one in self.users)}
 
-
+@wrong_arguments()
 def import_files(
     review: str, files: list[str], *, config: Annotated[ReviewImportConfig | None, Parameter(name="*")] = None
 ) -> int:
@@ -161,36 +135,32 @@ def import_files(
         opened, done = import_feedback(review, feedback, versions())
     else:
         opened = open_review(review)
-        done = import_annotations(opened, files, config.annotator_of)
+        users = {user: name for user, _, name in (given.partition("=") for given in config.users)}
+        done = import_annotations(opened, files, users)
     for notice in done.notices:
         print(notice, file=sys.stderr)
+    differing: list[dict[str, Any]] = [
+        {
+            "item": one.item.id,
+            "task": one.item.task,
+            "marks": {mark.annotator: mark.value for mark in (*one.annotations, *one.unsure)},
+        }
+        for one in opened.disagreements()
+    ]
     if config.as_json:
         counts = {"new": done.new, "known": done.known, "files": [str(file) for file in done.files]}
-        differing = [
-            {"item": one.item.id, "task": one.item.task, "marks": {mark.annotator: mark.value for mark in _marks(one)}}
-            for one in opened.disagreements()
-        ]
         print_json({"review": review, **counts, "notices": done.notices, "differing": differing})
-    else:
-        _tell_import(opened, done)
-    return 0
-
-
-def _tell_import(opened: Review, done: ImportResult) -> None:
+        return 0
     print(f"{done.new} annotations taken in, {done.known} were known already")
-    differing = opened.disagreements()
     for file in done.files:
         print(f"rows    {file}")
     for one in differing[:_MAX_LISTED]:
-        marks = ", ".join(f"{mark.annotator} {mark.value}" for mark in _marks(one))
-        print(f"differs {one.item.id} {one.item.task}: {marks}")
+        marks = ", ".join(f"{name} {value}" for name, value in one["marks"].items())
+        print(f"differs {one['item']} {one['task']}: {marks}")
     if differing:
-        settled = sum(one.item.id in opened.adjudicated() for one in differing)
+        settled = sum(one["item"] in opened.adjudicated() for one in differing)
         print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
-
-
-def _marks(one: AnnotatedItem) -> list[Annotation]:
-    return [*one.annotations, *one.unsure]
+    return 0
 
 
 class ReviewAdjudicateConfig(JobConfig):
@@ -200,6 +170,7 @@ class ReviewAdjudicateConfig(JobConfig):
     """name of the person who decides, not an annotator's"""
 
 
+@wrong_arguments()
 def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Parameter(name="*")]) -> int:
     """Write a page of the items whose marks differ or are unsure; the mark given there is used instead of these.
 
@@ -233,6 +204,7 @@ class ReviewExportConfig(JobConfig):
     their annotations count as made with the decision in view"""
 
 
+@wrong_arguments()
 def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name="*")]) -> int:
     """Export the items of a review for Label Studio or Argilla, or the claims that people judged as marked pairs.
 
@@ -245,10 +217,8 @@ def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name=
     counts: dict[str, int] = {}
     if config.to == "pairs":
         counts, written = {"pairs": export_pairs(opened, out)}, [out]
-    elif config.to == "argilla":
-        written = export_argilla(opened, out, show_decisions=config.show_decisions)
     else:
-        written = export_label_studio(opened, out, show_decisions=config.show_decisions)
+        written = export_items(opened, config.to, out, show_decisions=config.show_decisions)
     if config.as_json:
         print_json({"review": review, **counts, "written": [str(place) for place in written]})
         return 0
@@ -273,6 +243,7 @@ class ReviewReportConfig(JobConfig):
     """number of bootstrap resamples; more give more stable intervals"""
 
 
+@wrong_arguments()
 def report(review: str, *, config: Annotated[ReviewReportConfig | None, Parameter(name="*")] = None) -> int:
     """Measure the agreement of a run's judges and the annotators of a review: tables, confusions, and a page.
 
@@ -283,63 +254,26 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
     """
     config = config or ReviewReportConfig()
     opened = open_review(review)
-    annotations = annotations_of(opened)
+    annotations = opened.annotations()
+    if not annotations:
+        stop(f"{opened.root} has no annotations; import the files of the annotators with `fdarx review import`")
     with busy("computing figures and intervals", quiet=config.quiet):
-        found, calibrated = _measured(opened, annotations, config), _calibrated(opened, config)
-    result = _as_data(opened, found, calibrated)
-    page, text = _write(opened, found, calibrated, result)
+        try:
+            found = measure_agreement(opened.items(), annotations, **config.model_dump(exclude=set(PRESENTATION)))
+        except ValueError as error:
+            stop(f"{opened.root}: {error}")
+    # all figures except items and votes, which the review's own files contain
+    result: dict[str, Any] = {"review": opened.digest}
+    result |= {name: getattr(found, name) for name in ("blind", "weighted", "seed", "informed")}
+    result |= {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "confusions")}
+    result |= {"figures": [one.to_row() for one in found.figures]}
+    text = "\n\n\n".join(table_text(table) for table in agreement_tables(found) if table.rows)
+    page = opened.root / f"{_AGREEMENT}.html"  # earlier reports are replaced
+    (opened.root / f"{_AGREEMENT}.json").write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n")
+    (opened.root / f"{_AGREEMENT}.txt").write_text(f"{text}\n")
+    page.write_text(agreement_page(opened.info, found))
     if config.as_json:
         print_json({**result, "page": str(page)})
     else:
         print(f"{text}\n\npage    {page}")
     return 0
-
-
-def annotations_of(review: Review) -> list[Annotation]:
-    """Return the imported marks; end the job where there are none."""
-    annotations = review.annotations()
-    if not annotations:
-        stop(f"{review.root} has no annotations; import the files of the annotators with `fdarx review import`")
-    return annotations
-
-
-def _measured(review: Review, annotations: Sequence[Annotation], config: ReviewReportConfig) -> Agreement:
-    try:
-        return measure_agreement(review.items(), annotations, **config.model_dump(exclude=set(PRESENTATION)))
-    except ValueError as error:
-        stop(f"{review.root}: {error}")
-
-
-def _calibrated(review: Review, config: ReviewReportConfig) -> list[ResultTable]:
-    """Return the calibrated tables of an evaluation or a factuality run; none if the run does not exist."""
-    if review.info["job"] not in (EVALUATE, FACTUALITY):
-        return []
-    try:
-        return calibrated_tables(review, RunDirectory.open(str(review.info["run"])), blind=config.blind)
-    except (StorageError, ValueError) as error:
-        print(f"no calibrated figures: {error}", file=sys.stderr)
-        return []
-
-
-def _write(
-    review: Review, found: Agreement, calibrated: Sequence[ResultTable], result: dict[str, Any]
-) -> tuple[Location, str]:
-    """Write agreement.json, .txt and .html to the review's folder, and return the page and the text.
-
-    Earlier reports are replaced.
-    """
-    grids = [grid for grid in (table_3(found), table_4(found), table_5(found), *calibrated) if grid.rows]
-    text = "\n\n\n".join(map(table_text, grids))
-    page = review.root / "agreement.html"
-    (review.root / "agreement.json").write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n")
-    (review.root / "agreement.txt").write_text(f"{text}\n")
-    page.write_text(agreement_page(review.info, found, calibrated))
-    return page, text
-
-
-def _as_data(review: Review, found: Agreement, calibrated: Sequence[ResultTable]) -> dict[str, Any]:
-    """Return all figures except items and votes, which the review's own files contain."""
-    how = {name: getattr(found, name) for name in ("blind", "weighted", "seed", "informed")}
-    rows = {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "confusions")}
-    rows["figures"] = [one.to_row() for one in found.figures]
-    return {"review": review.digest, **how, **rows, "calibrated": [asdict(one) for one in calibrated]}

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
 from cyclopts import Parameter
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.llm import ModelsError
-from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.judge_trial import CODE_VERSION, OUTCOMES, SCORES, JudgeTrial, TrialSpec
-from fdarx_core.review.judge_scores import StageScore, count_lines, score_tables
-from fdarx_core.review.judged_candidates import read_judged, set_digest
+from fdarx_core.review.judged_candidates import StageScore, count_lines, read_judged, score_tables, set_digest
+from fdarx_core.specs.build import (
+    CriteriaFile,
+    judges_of,
+    judging_identity,
+    judging_prompts,
+    keep_criteria,
+    load_roles,
+)
+from fdarx_core.specs.options import Names
+from fdarx_core.specs.running import AskingSpec, OpenedJob
 from fdarx_core.storage import RunDirectory
-from jobs.judging import judges_of, judging_identity, keep_criteria, load_roles, usable_criteria
-from jobs.options import AskingConfig, Names
 from jobs.output import print_json
-from jobs.session import carried_out, is_done, run_folder, session, versions
+from jobs.session import carry_out
 
 _PHASES = {"judge": "labels judged"}
-_JOB = "review_judges"
 
 
-class ReviewJudgesConfig(AskingConfig):
-    """Options of `fdarx review judges`."""
+class ReviewJudgesSpec(AskingSpec):
+    """A trial of the judges: the options of `fdarx review judges`."""
+
+    job: ClassVar[str] = "review_judges"
 
     part: Literal["tune", "test"] = "tune"
     """half of the judged candidates: tune, which may be read and tried as often as wanted; test, of which only figures
     are shown and which should be used once"""
-    out: str | None = None
+    out: str | None = None  # type: ignore[assignment]
     """run directory to write, on disk or s3://; repeat the command to resume a run; required for models, whose replies
     are kept there"""
     models: str | None = None
@@ -43,49 +49,38 @@ class ReviewJudgesConfig(AskingConfig):
     """how often each judge votes on a candidate; the number of judges times votes must be odd"""
     reader: str | None = None
     """model of --models that answers each candidate again (none: there is no round trip)"""
-    criteria: str | None = None
-    """YAML file with criteria for the judges, as `fdarx review criteria` writes it (prompts/criteria.yaml)"""
+    criteria: CriteriaFile = None
+    """YAML file with criteria for the judges, in the layout of prompts/criteria.yaml"""
 
-    @field_validator("criteria")
-    @classmethod
-    def _is_usable(cls, file: str | None) -> str | None:
-        return usable_criteria(file)
-
-    def load_roles(self) -> Roles:
-        """Return the models of the roles. Raises ModelsError as `jobs.judging.load_roles`, and for models without a
-        run directory."""
-        roles = load_roles(self.models, reader=self.reader, judge=self.judge, votes=self.votes)
+    def open(self) -> OpenedJob:
+        """Load the models. Raises ModelsError for models that can't be used or have no run directory."""
+        roles = load_roles(self.loaded_models(), reader=self.reader, judge=self.judge, votes=self.votes)
         self.check_prices(roles.used)
         if roles.used and self.out is None and not self.plan:
             raise ModelsError(f"--out: give a run directory, in which the replies of {', '.join(roles.used)} are kept")
-        return roles
+        trial = TrialSpec(self.part, roles, judges_of(self.criteria), self.max_requests, self.max_cost)
+
+        def make(*, run: RunDirectory, **how: Any) -> JudgeTrial:
+            keep_criteria(self.criteria, run)
+            return JudgeTrial(run=run, spec=trial, **how)
+
+        return OpenedJob(
+            config={"part": self.part, "set": set_digest(), **judging_identity(roles, self.criteria)},
+            make=make,
+            used=roles.used,
+            size=len({one.set_id for one in read_judged(self.part)}),
+            code_version=CODE_VERSION,
+            prompts=judging_prompts(trial.judges),
+        )
 
 
-def judges(*, config: Annotated[ReviewJudgesConfig | None, Parameter(name="*")] = None) -> int:
+def judges(*, config: Annotated[ReviewJudgesSpec | None, Parameter(name="*")] = None) -> int:
     """Measure the rules, judges and round trip of a build on candidate questions that were marked by reading."""
-    config = config or ReviewJudgesConfig()
-    spec = TrialSpec(config.part, config.load_roles(), judges_of(config.criteria), config.max_requests, config.max_cost)
-    identity = {"part": config.part, "set": set_digest(), **judging_identity(spec.roles, config.criteria)}
-    reuse = [RunDirectory.open(other) for other in config.reuse]
-    with run_folder(config.out, plan=config.plan) as out:
-        run = RunDirectory.begin(out, job=_JOB, config=identity, versions=versions())
-        if is_done(run, CODE_VERSION) or _tried(config, spec, run, reuse):
-            _tell(config, run)
-    return 0
+    spec = config or ReviewJudgesSpec()
+    return carry_out(spec, _PHASES, "judge", _tell, busy_text="reading the judged candidates")
 
 
-def _tried(config: ReviewJudgesConfig, spec: TrialSpec, run: RunDirectory, reuse: Sequence[RunDirectory]) -> bool:
-    keep_criteria(config.criteria, run)
-    labels = len({one.set_id for one in read_judged(config.part)})
-    with session(config, _PHASES, read=[], executor=config.executor, asking="judge", size=labels, run=run) as (
-        progress,
-        executor,
-    ):
-        trial = JudgeTrial(run=run, executor=executor, progress=progress, reuse=reuse, spec=spec)
-        return carried_out(trial, progress, plan=config.plan)
-
-
-def _tell(config: ReviewJudgesConfig, run: RunDirectory) -> None:
+def _tell(run: RunDirectory, config: ReviewJudgesSpec) -> int:
     scores = [StageScore.from_row(row) for row in orjson.loads(run.file(SCORES).read_bytes())]
     if config.as_json:
         print_json({"config": run.info()["config"], "scores": [score.to_row() for score in scores]})
@@ -99,6 +94,7 @@ def _tell(config: ReviewJudgesConfig, run: RunDirectory) -> None:
     if config.out is not None and not config.as_json:
         for name in (SCORES, OUTCOMES)[: 1 if config.part == "test" else 2]:
             print(f"rows  {run.file(name)}")
+    return 0
 
 
 _NOTES = """

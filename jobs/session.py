@@ -9,29 +9,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import orjson
 
-from fdarx_core.llm import AskingStopped, ModelConfig
-from fdarx_core.pipeline.asking import PlanRow, batch_records, check_batch_apis
+from fdarx_core.pipeline.asking import PlanRow, batch_records
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
-from fdarx_core.storage import Location, RunDirectory, StorageError, version_of
+from fdarx_core.pipeline.local import LocalExecutor
+from fdarx_core.specs.options import ComputingConfig
+from fdarx_core.specs.running import OpenedJob, RunJob, RunSpec, finish, is_current
+from fdarx_core.storage import Location, RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
 from fdarx_core.telemetry import process_span
-from jobs import STOPPED
-from jobs.options import ComputingConfig, JobConfig
+from jobs import STOPPED, wrong_arguments
 from jobs.output import print_json, wants_json
-from jobs.progress import ProgressLine, batches_text
+from jobs.progress import ProgressLine, batches_text, busy
 from jobs.ray_session import as_ctrl_c, ray_session
 
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python, FDARx and the libraries that decide its results."""
-    names = ("fdarx", "ray", "lxml", "pyarrow")
-    return {"python": sys.version.split()[0], **{name: version_of(name) for name in names}}
+SpecT = TypeVar("SpecT", bound=RunSpec)
 
 
 def tell_plan(rows: Sequence[PlanRow], notes: Sequence[str] = ()) -> None:
@@ -80,58 +77,13 @@ def run_folder(out: str | None, *, plan: bool) -> Iterator[str]:
         try:
             yield folder.address
         finally:
-            _delete_plan(folder)
+            try:
+                folder.delete_tree()
+            except StorageError as error:  # a run needs no permission to delete, but this folder is no run
+                print(f"the files of the plan are left in {folder}: {error}", file=sys.stderr)
     else:
         with TemporaryDirectory() as name:
             yield name
-
-
-def _delete_plan(folder: Location) -> None:
-    try:
-        folder.delete_tree()
-    except StorageError as error:  # a run needs no permission to delete, but this folder is no run
-        print(f"the files of the plan are left in {folder}: {error}", file=sys.stderr)
-
-
-@contextmanager
-def asking_session(config: JobConfig, phases: Mapping[str, str]) -> Iterator[tuple[ProgressLine, Executor]]:
-    """Return the progress and an executor in this process, for a job that asks a little and writes no run.
-
-    However the block ends, what is in flight is stored.
-    """
-    from fdarx_core.pipeline.local import LocalExecutor
-
-    executor = LocalExecutor()
-    line = ProgressLine(phases, "judge", quiet=config.quiet)
-    with as_ctrl_c(), line as progress, progress.watching(executor.asking):
-        try:
-            yield progress, executor
-        except KeyboardInterrupt:
-            _await_in_flight(executor)
-            raise
-
-
-def run_stoppable(job: PipelineJob, progress: ProgressLine) -> None:
-    """Run a job to its end. However else it ends, what is in flight is stored and `run.json` says how it ended.
-
-    Raises what ended it: AskingStopped where that is why.
-    """
-    with progress.watching(job.executor.asking):
-        try:
-            job.run_all()
-        except KeyboardInterrupt:
-            _interrupt(job)
-            raise
-        except BaseException as error:
-            job.run.stop("stopped" if isinstance(error, AskingStopped) else "failed")
-            raise
-
-
-def _interrupt(job: PipelineJob) -> None:
-    """Write the status before waiting, because `ray job stop` kills the job three seconds after SIGTERM."""
-    job.executor.stop_asking()
-    job.run.stop("interrupted")
-    _await_in_flight(job.executor)
 
 
 def _await_in_flight(executor: Executor) -> None:
@@ -146,29 +98,12 @@ def _await_in_flight(executor: Executor) -> None:
             executor.await_stopped()
 
 
-def check_servers(models: Mapping[str, ModelConfig], out: str, *, batch: bool) -> None:
-    """Raise ModelsError, before a run begins, if it is to ask a server in batches that has no batch API."""
-    if batch:
-        check_batch_apis(models.values(), Location(out) / "responses")
-
-
-def warn_of_batches(run: RunDirectory, *, batch: bool) -> None:
-    """Print a line if a job is about to send requests directly that are in batches of the run."""
-    waiting = {} if batch else batch_records(run.file("responses")).uncollected()
-    if waiting:
-        print(
-            f"{sum(waiting.values()):,} requests of {run.root} are in {len(waiting)} batches that were not collected: "
-            "with --batch they are collected, without it they are sent and paid for again",
-            file=sys.stderr,
-        )
-
-
 def is_done(run: RunDirectory, code_version: str | None = None) -> bool:
     """Return whether nothing is left to do in a run just begun; print its state in a line, unless it is new.
 
     `code_version` is the state of the code that results rest on: a run that another left is made anew.
     """
-    if run.complete and (code_version is None or run.info()["code_version"] == code_version):
+    if run.complete and is_current(run, code_version):
         print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
         return True
     if run.complete:
@@ -201,14 +136,16 @@ def session(
     if name == "auto":
         small = size is not None and size <= SMALL and not for_models and not os.environ.get("RAY_ADDRESS")
         name = "local" if small else "ray"
+    traced: AbstractContextManager[object] = nullcontext()
+    if run is not None:  # below this span are those of the job's phases, parts and requests, also in workers
+        about = {"fdarx.job": run.info()["job"], "fdarx.run": run.root.name, "fdarx.resumed": run.resumed}
+        traced = process_span(f"job {about['fdarx.job']}", about)
     with (
         ending(run) if run else as_ctrl_c(),
-        _run_span(run),
+        traced,
         ProgressLine(phases, asking, quiet=config.quiet) as progress,
     ):
         if name == "local":
-            from fdarx_core.pipeline.local import LocalExecutor
-
             yield progress, LocalExecutor()
             return
         written = [run.root] if run else []
@@ -216,17 +153,7 @@ def session(
         with ray_session(config.cpus, for_models=for_models, written=written, read=read):
             from fdarx_core.pipeline.ray_executor import RayExecutor
 
-            made = RayExecutor(config.demand)
-            with progress.awaiting(made.waiting):
-                yield progress, made
-
-
-def _run_span(run: RunDirectory | None) -> AbstractContextManager[object]:
-    """Return the span of a job, below which are those of its phases, parts and requests, also in workers."""
-    if run is None:
-        return nullcontext()
-    job = run.info()["job"]
-    return process_span(f"job {job}", {"fdarx.job": job, "fdarx.run": run.root.name, "fdarx.resumed": run.resumed})
+            yield progress, RayExecutor(config.demand)
 
 
 def run_result(run: RunDirectory, **more: Any) -> dict[str, Any]:
@@ -236,25 +163,69 @@ def run_result(run: RunDirectory, **more: Any) -> dict[str, Any]:
     return {"run": str(run.root), **run.info(), **metrics, **more}
 
 
-def carried_out(
-    work: PipelineJob,
-    progress: ProgressLine,
+def carry_out(
+    spec: SpecT,
+    phases: Mapping[str, str],
+    asking: str,
+    tell: Callable[[RunDirectory, SpecT], int],
     *,
-    plan: bool,
-    expected: Callable[[list[PlanRow]], list[PlanRow]] = lambda planned: planned,
+    busy_text: str,
+    around: Callable[[RunJob, ProgressLine], AbstractContextManager[object]] = lambda job, progress: nullcontext(),
+    for_models: int = 0,
+    expected: Callable[[OpenedJob, list[PlanRow]], list[PlanRow]] = lambda opened, planned: planned,
     plan_note: str = "",
-) -> bool:
-    """Do the work and return True; for a plan, print what it would ask and return False.
+) -> int:
+    """Carry out the job of a specification, or print its plan; return the exit code.
 
-    `expected` makes of the plan, which is an upper bound, what is expected to be asked.
-    `plan_note` says how to read it.
+    Args:
+        spec: The specification.
+        phases: The names of the phases, for the progress.
+        asking: The phase in which requests are sent.
+        tell: Prints the result, and returns the exit code.
+        busy_text: What is shown while the inputs are opened.
+        around: A block in which the job runs.
+        for_models: CPUs for models that are deployed, see `ray_session`.
+        expected: Makes of the plan, which is an upper bound, what is expected to be asked.
+        plan_note: Says how to read the plan.
     """
-    if plan:
-        planned = work.plan()
-        tell_plan(expected(planned), [*work.prompt_lengths(planned), *([plan_note] if plan_note else [])])
-        return False
-    run_stoppable(work, progress)
-    return True
+    with wrong_arguments(), busy(busy_text, quiet=spec.quiet):
+        opened = spec.open()
+        reuse = spec.responses()
+    plan = getattr(spec, "plan", False)
+    with run_folder(spec.out, plan=plan) as out:
+        run = spec.begin(opened, out)
+        if is_done(run, opened.code_version):
+            return tell(run, spec)
+        for line in opened.lines("" if plan else str(run.part("rejects", 0))):
+            print(line, file=sys.stderr)
+        batched = not (plan or getattr(spec, "batch", False)) and batch_records(run.file("responses")).uncollected()
+        if batched:
+            print(
+                f"{sum(batched.values()):,} requests of {run.root} are in {len(batched)} batches that were not "
+                "collected: with --batch they are collected, without it they are sent and paid for again",
+                file=sys.stderr,
+            )
+        with session(
+            spec,
+            phases,
+            read=opened.read,
+            executor=spec.asking_executor,
+            asking=asking,
+            size=opened.size,
+            run=run,
+            for_models=for_models,
+        ) as (progress, executor):
+            job = opened.make(run=run, executor=executor, progress=progress, tell=progress.tell, reuse=reuse)
+            with around(job, progress):
+                if plan:
+                    assert isinstance(job, PipelineJob)
+                    planned = job.plan()
+                    notes = [*job.prompt_lengths(planned), *([plan_note] if plan_note else [])]
+                    tell_plan(expected(opened, planned), notes)
+                    return 0
+                with progress.watching(executor.asking):
+                    finish(job, lambda: _await_in_flight(executor))
+        return tell(run, spec)
 
 
 def end_code(info: Mapping[str, Any]) -> int:

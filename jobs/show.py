@@ -11,17 +11,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fdarx_core.report.traces import build_trace, evaluation_trace
+from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import RunDirectory
 from jobs.cli import run_as
-from jobs.options import JobConfig
 from jobs.output import print_json
 
 
-class ShowConfig(JobConfig):
-    """Options of `fdarx show`."""
-
-
-def show(run: str, question: str, /, *, config: Annotated[ShowConfig | None, Parameter(name="*")] = None) -> int:
+def show(run: str, question: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*")] = None) -> int:
     """Print everything that a run has on one question.
 
     Parameters

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import orjson
 from cyclopts import Parameter
 from pydantic import Field
 
+from fdarx_core.specs.options import JobConfig
+from jobs import wrong_arguments
 from jobs.cli import run_as
-from jobs.options import JobConfig
 from jobs.output import print_json
-
-if TYPE_CHECKING:
-    from fdarx_core.evaluation.verifier_scores import MarkedPair
-
-_CHUNK = 200
 
 
 class VerifyConfig(JobConfig):
@@ -40,59 +35,29 @@ class VerifyConfig(JobConfig):
     """number of bootstrap resamples over texts; more give more stable intervals"""
 
 
+@wrong_arguments()
 def verify(*, config: Annotated[VerifyConfig, Parameter(name="*")]) -> int:
     """Score a verification engine on pairs of a text and a statement that people have marked."""
-    from fdarx_core.storage import Location  # importing it takes longer than showing the help may
+    # importing these takes longer than showing the help may
+    from fdarx_core.evaluation.verifier_scores import score_pairs
+    from fdarx_core.review.importing import read_pairs
+    from fdarx_core.storage import Location
+    from jobs.progress import ProgressLine
 
-    result, table = score_pairs(
-        read_pairs(config.pairs), config.engine, config.threshold, config.seed, config.resamples, config.quiet
-    )
+    marked = read_pairs(config.pairs)
+    with ProgressLine({"pairs": "pairs judged"}, quiet=config.quiet) as progress:
+        result, table = score_pairs(
+            marked,
+            config.engine,
+            threshold=config.threshold,
+            seed=config.seed,
+            resamples=config.resamples,
+            progress=lambda done, total: progress("pairs", done, total),
+        )
     if config.out:
         Location(config.out).write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
     print_json(result) if config.as_json else print(table)
     return 0
-
-
-def read_pairs(files: Sequence[str]) -> list[MarkedPair]:
-    """Return the marked pairs of files and of the folders of reviews."""
-    from fdarx_core.evaluation.verifier_scores import read_marked_pairs
-    from fdarx_core.storage import Location
-
-    return [pair for file in files for pair in _reviewed(file) or read_marked_pairs(Location(file))]
-
-
-def score_pairs(
-    marked: Sequence[MarkedPair], engine: str, threshold: float, seed: int, resamples: int, quiet: bool
-) -> tuple[dict[str, Any], str]:
-    """Return what is kept of an engine's figures on marked pairs, and their table as text."""
-    from fdarx_core.evaluation.tables import table_text
-    from fdarx_core.evaluation.verifier_scores import engine_table, score_engine
-    from fdarx_core.verify import open_engine
-    from fdarx_core.verify import verify as verdicts_of
-    from fdarx_core.verify.engine import TextPair
-    from jobs.progress import ProgressLine
-
-    judge = open_engine(engine)
-    verdicts = []
-    with ProgressLine({"pairs": "pairs judged"}, quiet=quiet) as progress:
-        progress("pairs", 0, len(marked))
-        for start in range(0, len(marked), _CHUNK):
-            chunk = [TextPair(one.text, one.statement, one.drug) for one in marked[start : start + _CHUNK]]
-            verdicts += verdicts_of(chunk, judge, threshold=threshold)
-            progress("pairs", len(verdicts), len(marked))
-    figures = score_engine(marked, verdicts, seed=seed, resamples=resamples)
-    rows = [one.to_row() for one in figures]
-    kept = {"engine": judge.name, "threshold": threshold, "figures": rows}
-    return kept, table_text(engine_table(judge.name, figures))
-
-
-def _reviewed(address: str) -> list[MarkedPair]:
-    """Return the pairs of a review, none where the address is not one."""
-    from fdarx_core.review.importing import marked_pairs
-    from fdarx_core.review.review_set import INFO, open_review
-    from fdarx_core.storage import Location
-
-    return marked_pairs(open_review(address)) if (Location(address) / INFO).exists() else []
 
 
 if __name__ == "__main__":

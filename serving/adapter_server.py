@@ -51,7 +51,8 @@ class AdapterServer(LLMServer):
         """
         base, _, name = lora_model_id.partition(":")
         try:
-            path = await asyncio.to_thread(self._read, name)
+            given = Location(self._folder.folder), name, self._folder.rank, Path(self._copies.name)
+            path = await asyncio.to_thread(fetch_adapter, *given)
         except LookupError as error:
             raise HTTPException(404, f"{base}: {error}") from None
         except StorageError as error:
@@ -64,6 +65,3 @@ class AdapterServer(LLMServer):
         except ValueError as error:  # vLLM raises it for weights of another model
             raise HTTPException(400, f"{base}: adapter {name}: {error}") from None
         return adapter
-
-    def _read(self, name: str) -> Path:
-        return fetch_adapter(Location(self._folder.folder), name, self._folder.rank, Path(self._copies.name))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from fdarx_core.storage import Location
 
@@ -35,8 +34,14 @@ def fetch_adapter(folder: Location, name: str, max_rank: int, copies: Path) -> P
     """
     place = folder / name
     if not _NAME.fullmatch(name) or not (place / CONFIG).exists():
-        raise LookupError(f"there is no adapter {name!r} in {folder}; it has {_adapter_names(folder)}")
-    rank = _config(place).get("r")
+        names = ", ".join(config.parent.name for config in Location.glob(f"{folder}/*/{CONFIG}"))
+        names = names or f"none (no folder with {CONFIG})"
+        raise LookupError(f"there is no adapter {name!r} in {folder}; it has {names}")
+    try:
+        config = json.loads((place / CONFIG).read_bytes())
+    except ValueError:
+        config = None
+    rank = config.get("r") if isinstance(config, dict) else None
     if not isinstance(rank, int):
         raise ValueError(f"{place / CONFIG} has no LoRA rank; save the adapter with PEFT")
     if rank > max_rank:
@@ -48,16 +53,3 @@ def fetch_adapter(folder: Location, name: str, max_rank: int, copies: Path) -> P
     for file in place.list():
         (copy / file.name).write_bytes(file.read_bytes())
     return copy
-
-
-def _config(place: Location) -> dict[str, Any]:
-    try:
-        found = json.loads((place / CONFIG).read_bytes())
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}
-
-
-def _adapter_names(folder: Location) -> str:
-    names = [place.parent.name for place in Location.glob(f"{folder}/*/{CONFIG}")]
-    return ", ".join(names) or f"none (no folder with {CONFIG})"

@@ -8,11 +8,12 @@ small models over more nodes, a large model waits until its GPUs are free; Ray p
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from io import StringIO
@@ -229,7 +230,7 @@ class ServeApplications:
         for replica in (one for each in deployments for one in (*each.recent_dead_replicas, *each.replicas)):
             node = NodeAffinitySchedulingStrategy(str(replica.node_id), soft=False)
             with suppress(ray.exceptions.RayError):
-                read = _LOGGED_BY.options(scheduling_strategy=node).remote(replica.worker_id)
+                read = _logged_by.options(scheduling_strategy=node).remote(str(replica.worker_id))
                 if error := ray.get(read, timeout=_READ_WITHIN_S):
                     return str(error)
         return ""
@@ -262,14 +263,12 @@ def serve_applications(*, alone: bool) -> Iterator[ServeApplications]:
 
 def cluster_nodes() -> list[ClusterNode]:
     """Return the machines of the cluster."""
-    return [_node(one["Resources"]) for one in _alive()]
-
-
-def _node(resources: Mapping[str, float]) -> ClusterNode:
-    kinds = frozenset(
-        name.removeprefix("accelerator_type:") for name in resources if name.startswith("accelerator_type:")
-    )
-    return ClusterNode(int(resources.get("GPU", 0)), resources.get("CPU", 0.0), kinds)
+    kind = "accelerator_type:"
+    nodes = list[ClusterNode]()
+    for resources in (one["Resources"] for one in _alive()):
+        kinds = frozenset(name.removeprefix(kind) for name in resources if name.startswith(kind))
+        nodes.append(ClusterNode(int(resources.get("GPU", 0)), resources.get("CPU", 0.0), kinds))
+    return nodes
 
 
 def _head() -> Any:
@@ -286,7 +285,7 @@ def _start_serve(alone: bool) -> str:
     head = _head()
     host = "127.0.0.1" if alone else head["NodeManagerAddress"]
     on_head = NodeAffinitySchedulingStrategy(head["NodeID"], soft=False)
-    port = ray.get(_FREE_PORT.options(scheduling_strategy=on_head).remote(host))
+    port = ray.get(_free_port.options(scheduling_strategy=on_head).remote(host))
     serve.start(
         proxy_location="HeadOnly",
         http_options={"host": host, "port": port},
@@ -309,22 +308,16 @@ def _serve_address(client: Any) -> str:
     return f"http://{_head()['NodeManagerAddress'] if everywhere else options.host}:{options.port}"
 
 
+@ray.remote(num_cpus=0)
 def _free_port(host: str) -> int:
-    import socket
-
     with socket.create_server((host, 0)) as probe:
         return int(probe.getsockname()[1])
 
 
-_FREE_PORT: Any = ray.remote(num_cpus=0)(_free_port)
-
-
+@ray.remote(num_cpus=0)
 def _logged_by(worker: str) -> str:
     """Return the first error in the logs of a worker's processes on this machine."""
     node: Any = ray._private.worker.global_worker.node
     logs = Path(node.get_logs_dir_path())
     texts = (file.read_text(errors="replace") for file in sorted(logs.glob(f"worker-{worker}-*.*")))
     return next((error for text in texts if (error := first_logged_error(text))), "")
-
-
-_LOGGED_BY: Any = ray.remote(num_cpus=0)(_logged_by)

@@ -44,7 +44,16 @@ class DynamicBatcher(Generic[Item, Result]):
     async def _drain(self) -> None:
         try:
             while batch := self._next_batch():
-                await self._run(batch)
+                try:
+                    results = await asyncio.to_thread(self._function, [item for item, _ in batch])
+                except Exception as error:
+                    for _, future in batch:
+                        if not future.done():
+                            future.set_exception(error)
+                    continue
+                for (_, future), result in zip(batch, results, strict=True):
+                    if not future.done():
+                        future.set_result(result)
         finally:
             self._worker = None
 
@@ -60,15 +69,3 @@ class DynamicBatcher(Generic[Item, Result]):
                 batch.append((item, future))
             self._queue.popleft()
         return batch
-
-    async def _run(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
-        try:
-            results = await asyncio.to_thread(self._function, [item for item, _ in batch])
-        except Exception as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
-            return
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)

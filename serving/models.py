@@ -5,7 +5,6 @@ Ray and vLLM are imported where they are used, so that `import serving.models` n
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,15 @@ from pydantic import ValidationError
 from fdarx_core.llm import ModelsError
 from fdarx_core.llm.prompts import validation_message
 from serving.adapters import adapter_folder_fault
-from serving.engine_key import keyed_openai_ingress
-from serving.served_model import INGRESS_CPUS, ServedModel, load_served, missing_key, missing_model_files
+from serving.model_ingress import openai_ingress
+from serving.served_model import (
+    INGRESS_CPUS,
+    ServedModel,
+    load_served,
+    missing_engine,
+    missing_key,
+    missing_model_files,
+)
 
 if TYPE_CHECKING:
     from ray.serve.deployment import Application
@@ -77,16 +83,14 @@ def build(model: ServedModel) -> Application:
         raise ModelsError(f"model {model.name}: model: {fault}")
     if model.adapters and (fault := adapter_folder_fault(model.adapters.path)):
         raise ModelsError(f"model {model.name}: adapters.path: {fault}")
-    if importlib.util.find_spec("vllm") is None:
-        raise ModelsError(f"model {model.name}: vLLM is not installed here; install it: pip install 'fdarx[gpu]'")
-    if fault := missing_key(model):
+    if fault := missing_key(model) or missing_engine(model):
         raise ModelsError(f"model {model.name}: {fault}")
     from ray.serve.llm import LLMConfig, build_openai_app
 
-    arguments: dict[str, Any] = {"ingress_deployment_config": _ingress(model)}
+    ingress: dict[str, Any] = {"ingress_cls": openai_ingress(keyed=bool(model.key_env))}
     if model.key_env:
-        extra = {"key_env": model.key_env}
-        arguments["ingress_cls_config"] = {"ingress_cls": keyed_openai_ingress(), "ingress_extra_kwargs": extra}
+        ingress["ingress_extra_kwargs"] = {"key_env": model.key_env}
+    arguments = {"ingress_cls_config": ingress, "ingress_deployment_config": _ingress(model)}
     try:
         return build_openai_app({"llm_configs": [LLMConfig(**_config(model))], **arguments})
     except ValidationError as error:
@@ -98,6 +102,8 @@ def build(model: ServedModel) -> Application:
 def _config(model: ServedModel) -> dict[str, Any]:
     """Return the fields of Ray's LLMConfig."""
     bundle = {"CPU": model.cpus} if model.device == "cpu" else {"GPU": 1, "CPU": model.cpus / model.tensor_parallel}
+    start = str(math.ceil(model.start_within_s))
+    timeouts = {"RAYLLM_ENGINE_START_TIMEOUT_S": start, "VLLM_ENGINE_READY_TIMEOUT_S": start}
     fields: dict[str, Any] = {
         "model_loading_config": {"model_id": model.served_id, "model_source": model.model},
         "accelerator_type": model.accelerator,
@@ -106,7 +112,7 @@ def _config(model: ServedModel) -> dict[str, Any]:
         "placement_group_config": {"bundle_per_worker": bundle, "strategy": "STRICT_PACK"},
         "engine_kwargs": engine_arguments(model),
         "deployment_config": _deployment(model),
-        "runtime_env": {"env_vars": {**_job_variables(), **SERVE_DEFAULTS, **_variables(model)}},
+        "runtime_env": {"env_vars": {**_job_variables(), **SERVE_DEFAULTS, **timeouts, **model.variables}},
     }
     if adapters := model.adapters:
         from serving.adapter_server import AdapterFolder, AdapterServer
@@ -182,11 +188,6 @@ def _prefix_router(model: ServedModel) -> Any:
             "eviction_target_chars": PREFIX_TREE_CHARACTERS * 9 // 10,
         },
     )
-
-
-def _variables(model: ServedModel) -> dict[str, str]:
-    start = str(math.ceil(model.start_within_s))
-    return {"RAYLLM_ENGINE_START_TIMEOUT_S": start, "VLLM_ENGINE_READY_TIMEOUT_S": start, **model.variables}
 
 
 def _job_variables() -> dict[str, str]:

@@ -41,24 +41,16 @@ class ProxyMiddleware:
         async def send_own(message: Message) -> None:
             nonlocal started, replaced
             if message["type"] == "http.response.start":
-                replaced = message["status"] in _OWN_ERRORS and _is_plain_text(message)
+                kind = Headers(raw=list(message.get("headers", ()))).get("content-type", "")
+                replaced = message["status"] in _OWN_ERRORS and kind.startswith("text/plain")
                 started = not replaced
             if not replaced:
                 await send(message)
 
-        await self._app(_with_timeout(scope), receive, send_own)
+        deadline = Headers(scope=scope).get("x-deadline-ms", "")
+        if deadline.isdecimal():  # the deadline that the client gives is that of the proxy's own timeout
+            timeout = f"{int(deadline[:12]) / 1000 + _GRACE_S:g}".encode()
+            scope = {**scope, "headers": [*scope["headers"], (b"x-request-timeout-seconds", timeout)]}
+        await self._app(scope, receive, send_own)
         if not started:
             await JSONResponse({"error": _ERROR}, 503, {"Retry-After": "5"})(scope, receive, send)
-
-
-def _is_plain_text(message: Message) -> bool:
-    return Headers(raw=list(message.get("headers", ()))).get("content-type", "").startswith("text/plain")
-
-
-def _with_timeout(scope: Scope) -> Scope:
-    """Return the scope with the proxy's header for its own timeout, from the deadline that the client gives."""
-    deadline = Headers(scope=scope).get("x-deadline-ms", "")
-    if not deadline.isdecimal():
-        return scope
-    seconds = int(deadline[:12]) / 1000 + _GRACE_S
-    return {**scope, "headers": [*scope["headers"], (b"x-request-timeout-seconds", f"{seconds:g}".encode())]}

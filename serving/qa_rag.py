@@ -1,11 +1,13 @@
-"""The answering service as a Ray Serve application: ingress, retriever, model, and an optional reranker."""
+"""The answering service as a Ray Serve application: ingress, retriever, and an optional reranker and indexer.
+
+The ingress takes HTTP requests; the retriever has the indexes, asks the models, and answers each question in one call.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import math
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,22 +18,19 @@ from ray.serve.schema import LoggingConfig
 from starlette.types import ASGIApp
 
 from fdarx_core.documents.isolated import ParsingLimits
-from fdarx_core.llm import Baseline, ModelConfig
-from fdarx_core.rag.flow import context_budget
-from fdarx_core.rag.search import Role
-from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import Request, Response
+from fdarx_core.llm import ModelConfig
+from fdarx_core.pipeline.uploading import UploadedDocuments, UploadIndexer
 from fdarx_core.retrieval.encoders import bge_reranker
-from fdarx_core.telemetry import below, flush
-from serving.backend import HttpModelClient, RayServeBackend
+from fdarx_core.specs.serve import ServiceConfig
+from fdarx_core.telemetry import flush
+from serving.backend import RayServeBackend
 from serving.batching import DynamicBatcher
-from serving.config import ServiceConfig
-from serving.http import configure_request_log, make_app, open_request_log
-from serving.indexer import IndexerDeployment
+from serving.http.access import ApiKeys
+from serving.http.app import make_app
+from serving.http.logs import configure_request_log, open_request_log
 from serving.metrics import record
 from serving.replicas import WATCH_EVERY_S
 from serving.retriever import RetrieverDeployment
-from serving.settings import ServiceSettings
 
 MAX_PAIRS_PER_CALL = 384
 """Pairs in one call of the reranker: those of 16 requests with 24 candidates of one window. The model
@@ -72,23 +71,19 @@ def build(config: ServiceConfig) -> Application:
             logging_config=LoggingConfig(enable_access_log=False),
         )(kind)
 
-    # unset fields stay unset: the replicas choose other defaults for retries than a batch does
-    models = [_share(model, config.replicas).model_dump(mode="json", exclude_unset=True) for model in config.models]
-    answerer = next((model for model in config.models if model.name == config.answerer), None)
     retriever = deployment("Retriever", RetrieverDeployment, config.replicas)
     reranker = deployment("Reranker", RerankerDeployment, gpus=config.reranker_gpus)
     indexer = deployment("Indexer", IndexerDeployment)
-    limits = ParsingLimits(config.http.upload_cpu_s, config.http.upload_memory_mib, config.http.upload_pages)
+    shared = config.model_copy(
+        update={
+            "models": [_share(model, config.replicas) for model in config.models],
+            "log_file": config.log_file and str(Path(config.log_file).absolute()),
+        }
+    )
     return deployment("Ingress", Ingress, config.replicas).bind(
-        config.http.model_dump(mode="json"),
-        config.answerer,
-        config.roles["hypothesis"],
-        context_budget(answerer),
-        config.log_file and str(Path(config.log_file).absolute()),
-        retriever.bind(dict(config.corpora), config.cosine_model, config.poll_s),
-        deployment("Model", ModelDeployment, config.replicas).bind(models, config.roles),
-        reranker.bind(config.reranker_model) if config.reranker_model else None,
-        indexer.bind(dict(config.corpora), config.cosine_model, limits) if config.http.takes_uploads() else None,
+        shared,
+        retriever.bind(shared, reranker.bind(config.reranker_model) if config.reranker_model else None),
+        indexer.bind(shared) if ApiKeys.of(config.http).uploaders else None,
     )
 
 
@@ -104,21 +99,10 @@ class Ingress:
     """The HTTP service. Each replica builds its own ASGI application, which can't be pickled."""
 
     def __init__(
-        self,
-        settings: Mapping[str, Any],
-        answerer: str,
-        hypothesis: str,
-        budget: int | None,
-        log_file: str | None,
-        retriever: DeploymentHandle[Any],
-        model: DeploymentHandle[Any],
-        reranker: DeploymentHandle[Any] | None = None,
-        indexer: DeploymentHandle[Any] | None = None,
+        self, config: ServiceConfig, retriever: DeploymentHandle[Any], indexer: DeploymentHandle[Any] | None = None
     ) -> None:
-        """`settings` are fields of `ServiceSettings`; the others as for `RayServeBackend`."""
-        self._settings = ServiceSettings.model_validate(settings)
-        self._backend = RayServeBackend(retriever, model, reranker, answerer, hypothesis, budget, indexer)
-        configure_request_log(open_request_log(Path(log_file)) if log_file else sys.stderr)
+        self._settings, self._backend = config.http, RayServeBackend(config, retriever, indexer)
+        configure_request_log(open_request_log(Path(config.log_file)) if config.log_file else sys.stderr)
 
     async def __serve_build_asgi_app__(self) -> ASGIApp:
         await self._backend.open()
@@ -129,55 +113,27 @@ class Ingress:
         flush()
 
 
-class ModelDeployment:
-    """Asks the models. Their limits (`max_in_flight`, rates) apply to each replica."""
+class IndexerDeployment:
+    """Adds uploaded documents to indexes, in a process of its own, so that no search waits for it.
 
-    def __init__(self, models: Sequence[Mapping[str, Any]], roles: Mapping[Role, str]) -> None:
-        """`models` are fields of `ModelConfig`; `roles` name one of them, or `baseline`.
+    A call that is cancelled ends the process that reads its file.
+    """
 
-        Raises ValueError where the API key of a model is not in this replica's environment.
-        """
-        configs = [ModelConfig.model_validate(fields) for fields in models]
-        clients: dict[str, Baseline | HttpModelClient] = {
-            config.name: HttpModelClient(config) for config in configs if config.name in roles.values()
-        }
-        clients[Baseline.name] = Baseline(RAG_TASKS, RAG_RULES_VERSION)
-        self._clients = {role: clients[name] for role, name in roles.items()}
+    def __init__(self, config: ServiceConfig) -> None:
+        limits = ParsingLimits(config.http.upload_cpu_s, config.http.upload_memory_mib, config.http.upload_pages)
+        self._places, self._indexer = config.corpora, UploadIndexer(limits, config.cosine_model)
 
-    async def ask(self, role: Role, calls: Sequence[tuple[str, Mapping[str, Any]]], parent: str = "") -> list[Response]:
-        """Return one response per call, given as a task's name and its slots; a failed one has a reason.
-
-        `parent` is the span of the request that asks, as `trace_parent` returns it.
-        """
-        client = self._clients[role]
-        with below(parent):
-            return list(await asyncio.gather(*(client.ask(_request(client, *call)) for call in calls)))
-
-    async def stream(
-        self, role: Role, task: str, slots: Mapping[str, Any], parent: str = ""
-    ) -> AsyncGenerator[str | Response, None]:
-        """Yield the pieces of the reply's text, and at the end the complete Response. `parent` is as for `ask`."""
-        client = self._clients[role]
-        with below(parent):
-            async for piece in client.stream(_request(client, task, slots)):
-                yield piece
+    async def add(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
+        """Add the documents of a client's file to a corpus, as `UploadIndexer.add` does."""
+        return await self._indexer.add(self._places[corpus], client, name, data)
 
     def __del__(self) -> None:
-        """Send the last spans, as `Ingress` does."""
-        flush()
-
-
-def _request(client: Baseline | HttpModelClient, task: str, slots: Mapping[str, Any]) -> Request:
-    return RAG_TASKS[task].request(slots, endpoint=client.name, sampling=client.sampling)
+        """End the process that waits for the next file; Ray Serve calls this before it ends a replica."""
+        self._indexer.close()
 
 
 RerankRequest: TypeAlias = tuple[str, Sequence[str]]
 """A question and the texts to score for it."""
-
-
-def _pairs(request: RerankRequest) -> int:
-    """Return about how many pairs the model reads for a request: one for each window of its texts."""
-    return sum(1 + len(text) // _CHARACTERS_A_WINDOW for text in request[1])
 
 
 class RerankerDeployment:
@@ -185,7 +141,12 @@ class RerankerDeployment:
 
     def __init__(self, directory: str) -> None:
         self._rerank = bge_reranker(directory)
-        self._score = DynamicBatcher(self._score_batch, MAX_PAIRS_PER_CALL, _pairs)
+
+        def pairs(request: RerankRequest) -> int:
+            """Return about how many pairs the model reads for a request: one for each window of its texts."""
+            return sum(1 + len(text) // _CHARACTERS_A_WINDOW for text in request[1])
+
+        self._score = DynamicBatcher(self._score_batch, MAX_PAIRS_PER_CALL, pairs)
 
     async def score(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return one score per text; higher is more relevant."""

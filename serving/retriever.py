@@ -1,4 +1,4 @@
-"""Serve deployment that searches: indexes in memory, replaced by newer versions without losing a request.
+"""Serve deployment that answers: indexes in memory, replaced by newer versions without losing a request.
 
 Ray is imported only by the deployment: `fdarx serve` opens the indexes before it starts Ray, to report errors early.
 """
@@ -8,28 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
-from fdarx_core.labels.drugs import Mention
-from fdarx_core.rag.search import (
-    SearchQuery,
-    available_retrievers,
-    encode_queries,
-    find_absent_drugs,
-    index_encoder,
-    search_index,
-)
-from fdarx_core.records import AbsentDrug, Chunk, SearchHit
+from fdarx_core.rag.flow import context_budget
+from fdarx_core.rag.locating import index_texts
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, available_retrievers, encode_queries, index_encoder
+from fdarx_core.rag.verifying import named_engine
+from fdarx_core.records import Chunk, Response
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import (
-    ChunkFilter,
     FilterValue,
     IndexDamaged,
     IndexReader,
@@ -39,9 +32,16 @@ from fdarx_core.retrieval.index import (
 )
 from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
+from fdarx_core.specs.serve import ServiceConfig
 from fdarx_core.storage import Location, StorageError
+from fdarx_core.telemetry import flush
 from serving.batching import DynamicBatcher
-from serving.http.backend import ServedCorpus
+from serving.http.backend import ServedCorpus, Unavailable
+from serving.model_clients import ModelClients
+from serving.questions import QuestionAnswering
+
+if TYPE_CHECKING:
+    from ray.serve.handle import DeploymentHandle
 
 _LOGGER = logging.getLogger("ray.serve")
 _MAX_ENCODED_PER_CALL = 64
@@ -55,13 +55,6 @@ class LoadedCorpus:
     index: IndexReader
     notice: str
     refused: str = ""
-
-    @property
-    def status(self) -> str:
-        """One line on the version in use, for the log."""
-        if self.refused:
-            return f"{self.corpus.name}: a newer version is refused, {self.index.version} stays in use: {self.refused}"
-        return f"{self.corpus.name}: version {self.index.version}, {len(self.index)} chunks"
 
 
 class CorpusStore:
@@ -116,6 +109,7 @@ class CorpusStore:
     def _open(self, name: str) -> LoadedCorpus:
         index = IndexReader.open(self._places[name])
         index.prepare()  # takes seconds, which a request should not wait
+        index_texts(index.passages())
         retrievers, notice = available_retrievers(index, self._directories)
         kind: Literal["labels", "documents"] = "labels" if index.has_labels else "documents"
         counts = index.manifest.chunks, index.manifest.documents
@@ -138,46 +132,57 @@ def _current_version(place: Location) -> str:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 
-class RetrieverDeployment:
-    """Searches the corpora. A request is served from one version, which its result names."""
+class RetrieverDeployment(QuestionAnswering):
+    """Answers questions over the corpora. A question is answered from one version, which its result names."""
 
-    def __init__(self, places: Mapping[str, str], cosine_model: str | None, poll_s: float) -> None:
-        """Open the indexes at `places`, by corpus name, and check every `poll_s` seconds for newer versions."""
-        self._corpora = CorpusStore(places, cosine_model)
+    def __init__(self, config: ServiceConfig, reranker: DeploymentHandle[Any] | None = None) -> None:
+        """Open the indexes, and check for newer versions from time to time.
+
+        Raises ValueError where the API key of a model is not in this process's environment.
+        """
+        from serving.replicas import ReplicaWatch
+
+        self._corpora = CorpusStore(config.corpora, config.cosine_model)
         if any(one.index.needs_vectors(name) for one in self._corpora.all() for name in one.corpus.retrievers):
             self._corpora.encode([SearchQuery("", 1, is_question=True)])  # load the model before the first request
-        self._encode = DynamicBatcher(self._encode_batch, _MAX_ENCODED_PER_CALL)
+        self._encode = DynamicBatcher[SearchQuery, Vectors](
+            lambda queries: list(self._corpora.encode(queries)), _MAX_ENCODED_PER_CALL
+        )
+        self._models = ModelClients(config.models, config.roles)
+        self.answerer, self.model_s = config.answerer, config.http.model_s
+        self.budget = context_budget(next((model for model in config.models if model.name == self.answerer), None))
+        self.verifier = named_engine(config.http.verifier, self.answerer)
+        self._score = None
+        running = asyncio.get_running_loop().create_task
+        if reranker is not None:
+            self._score, self._watch = reranker.score, ReplicaWatch(reranker.app_name)
+            self._watching = running(self._watch.run())
         for loaded in self._corpora.all():
             _record_version(loaded)
-        self._polling = asyncio.get_running_loop().create_task(self._poll(poll_s))
+        self._polling = running(self._poll(config.poll_s))
 
-    async def search(
-        self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
-    ) -> tuple[str, list[list[SearchHit]]]:
-        """Return the version of the index, and from it the k best chunks for each query.
+    def index_of(self, corpus: str) -> IndexReader:
+        return self._corpora[corpus].index
 
-        Raises ValueError for a retriever that the corpus lacks.
-        """
-        index = self._corpora[corpus].index
-        vectors = None
-        if index.needs_vectors(retriever):
-            vectors = np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))
-        return index.version, await asyncio.to_thread(search_index, index, queries, filter, k, retriever, vectors)
+    async def encode(self, queries: Sequence[SearchQuery]) -> Vectors:
+        return np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))
 
-    async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
-        """Return the medicines that a text names and that no label is of."""
-        return find_absent_drugs(self._corpora[corpus].index, text)
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        from serving.backend import RERANKER, call
 
-    async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
-        """Return the places of each text that name drugs."""
-        names = self._corpora[corpus].index.label_drugs.names
-        return await asyncio.to_thread(lambda: [names.find(text) for text in texts])
+        if self._score is None:
+            raise Unavailable(RERANKER, "the service was started without one")
+        scores: list[float] = await call(self._watch, self._score, question, texts, part=RERANKER)
+        return scores
+
+    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        return await self._models.ask(role, calls)
+
+    def stream_reply(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+        return self._models.stream(role, call)
 
     async def corpora(self) -> list[ServedCorpus]:
         return [loaded.corpus for loaded in self._corpora.all()]
-
-    async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
-        return bool(self._corpora[corpus].index.matching(filter).any())
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
         return self._corpora[corpus].index.names(prefix, limit)
@@ -198,9 +203,6 @@ class RetrieverDeployment:
         self._tell(await asyncio.to_thread(self._corpora.reload))
         return await self.corpora()
 
-    def _encode_batch(self, queries: Sequence[SearchQuery]) -> list[npt.NDArray[np.float32]]:
-        return list(self._corpora.encode(queries))
-
     async def _poll(self, poll_s: float) -> None:
         while True:
             await asyncio.sleep(poll_s)
@@ -208,11 +210,19 @@ class RetrieverDeployment:
             for loaded in self._corpora.all():
                 _record_version(loaded)  # Ray forgets a gauge that is not set again
 
+    def __del__(self) -> None:
+        """Send the last spans; Ray Serve calls this before it ends a replica."""
+        flush()
+
     @staticmethod
     def _tell(reloaded: Sequence[LoadedCorpus]) -> None:
         for loaded in reloaded:
             _record_version(loaded, reloaded=True)
-            _LOGGER.log(logging.ERROR if loaded.refused else logging.INFO, loaded.status)
+            name, version = loaded.corpus.name, loaded.index.version
+            if loaded.refused:
+                _LOGGER.error(f"{name}: a newer version is refused, {version} stays in use: {loaded.refused}")
+            else:
+                _LOGGER.info(f"{name}: version {version}, {len(loaded.index)} chunks")
 
 
 def _record_version(loaded: LoadedCorpus, *, reloaded: bool = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +36,10 @@ class ModelSize(_Description):
     """Bytes per weight: 2 in bfloat16, 1 in fp8."""
     kv_bytes: float = Field(2, gt=0)
     """Bytes per cached value: 2, or 1 if engine has kv_cache_dtype fp8."""
+
+
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes per weight of the types of config.json."""
 
 
 class Throughput(_Description):
@@ -159,7 +165,7 @@ class ServedModel(_Description):
     """Seconds that the start of a replica may take, with download and loading of the weights and capture of CUDA
     graphs. With a low value, large models fail; with a high value, failures are found late."""
     size: ModelSize | None = None
-    """Dimensions of the model, for the memory estimate."""
+    """Dimensions of the model, for the memory estimate. None: of a directory, those of its config.json and weights."""
     throughput: Throughput | None = None
     """Throughput of a replica, for the estimate of GPU-hours."""
     ask: dict[str, Any] = Field(default_factory=dict)
@@ -231,6 +237,15 @@ class ServedModel(_Description):
         )
 
 
+def missing_engine(model: ServedModel) -> str | None:
+    """Return that vLLM is not installed here, and how to install it for the model's device; None where it is."""
+    if find_spec("vllm"):
+        return None
+    if model.device == "cpu":
+        return "vLLM is not installed here; docs/serving-models.md, Without a GPU, says how to install its CPU build"
+    return "vLLM is not installed here; install it: pip install 'fdarx[gpu]'"
+
+
 def missing_key(model: ServedModel) -> str | None:
     """Return why the model's API key can't be read on this machine, on one line; None where it can or there is none."""
     try:
@@ -257,7 +272,32 @@ def load_served(path: str | os.PathLike[str]) -> ServedModel:
     if model.adapters:
         folder = _resolved(Path(path).parent, model.adapters.path)
         changes["adapters"] = model.adapters.model_copy(update={"path": folder})
+    if model.is_directory and model.size is None:
+        changes["size"] = directory_size(changes["model"])
     return model.model_copy(update=changes)
+
+
+def directory_size(directory: str) -> ModelSize | None:
+    """Return the dimensions of the model in a directory, from its config.json and the sizes of its *.safetensors.
+
+    None where they do not say it, as for weights in fewer than 16 bits, whose files hold more than weights.
+    """
+    folder = Path(directory)
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+        weight_bytes = _BYTES[config.get("dtype") or config["torch_dtype"]]
+        heads = config["num_attention_heads"]
+        files = [file.stat().st_size for file in folder.glob("*.safetensors")]
+        return ModelSize(
+            parameters=sum(files) / weight_bytes / 1e9,
+            layers=config["num_hidden_layers"],
+            kv_heads=config.get("num_key_value_heads") or heads,
+            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
+            weight_bytes=weight_bytes,
+            kv_bytes=weight_bytes,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _is_directory(location: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from dataclasses import fields
 from pathlib import Path
@@ -12,7 +11,9 @@ import pytest
 
 import fdarx_core as fdarx
 from fdarx_core.generation.contexts import GenerationConfig
-from jobs.build_benchmark import BuildConfig
+from fdarx_core.labels import BadDocument
+from fdarx_core.specs.build import BuildSpec
+from fdarx_core.storage import StorageError
 from tests.conftest import EXAMPLES, REPOSITORY
 
 
@@ -28,21 +29,9 @@ def test_build_evaluate_and_score_in_this_process(tmp_path: Path) -> None:
     assert len(result.scores) == 1 and len(result.claims) == len(result.verdicts) >= 1
 
 
-def test_a_build_is_that_of_the_command_line(example_build: Path, tmp_path: Path) -> None:
-    config = json.loads((example_build / "run.json").read_text())["config"]
-    names = ("passages", "pairs_per_passage", "section_pairs", "twins", "topic_labels")
-    amounts = {name: config[name] for name in names}
-    fdarx.build(EXAMPLES, tmp_path / "build", **amounts)
-    assert (tmp_path / "build/benchmark/qa.jsonl").read_bytes() == (example_build / "benchmark/qa.jsonl").read_bytes()
-
-
-def test_a_build_has_the_defaults_of_the_command_line() -> None:
-    ours = {name: one.default for name, one in inspect.signature(fdarx.build).parameters.items()}
-    theirs = BuildConfig.model_fields
+def test_amounts_have_the_defaults_of_the_options() -> None:
     for amount in fields(GenerationConfig):
-        assert ours[amount.name] == amount.default == theirs[amount.name].default, amount.name
-    assert ours["generator"] == theirs["generator"].default == "baseline"
-    assert ours["reader"] is None and ours["judge"] is None
+        assert amount.default == BuildSpec.model_fields[amount.name].default, amount.name
 
 
 def test_a_name_that_is_no_model_is_refused(tmp_path: Path) -> None:
@@ -62,3 +51,38 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hit.text and hit.set_id and hit.score > 0
     assert names["verdict"].verdict == "supported"
     assert {row.verdict for row in names["result"].verdicts} <= {"supported", "contradicted", "undecided"}
+
+
+def test_a_run_gives_data_frames(
+    example_build: Path, example_evaluation: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build, evaluation = fdarx.Run.open(str(example_build)), fdarx.Run.open(str(example_evaluation))
+    counted = build.info()["questions"]
+    assert build.questions()["type"].value_counts().to_dict() == {kind: n for kind, n in counted.items() if n}
+    assert set(build.questions()["set_id"]) <= set(build.labels()["set_id"])
+    assert set(build.rejects()["stage"]) and build.table("passages").num_rows > len(build.labels())
+    assert set(evaluation.answers()["question_id"]) <= set(build.questions()["id"])
+    assert {"metric", "value"} <= set(evaluation.metrics().columns)
+    with pytest.raises(StorageError, match="has no labels; it is a run of evaluate"):
+        evaluation.labels()
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert [build.open_report()] == opened and opened[0].startswith("file:///")
+
+
+def test_answers_of_another_program_are_graded_as_rows(example_build: Path, tmp_path: Path) -> None:
+    questions = fdarx.Run.open(str(example_build)).questions()
+    rows = [{"qid": one.id, "answer": one.answer} for one in questions.head(3).itertuples()]
+    run = fdarx.evaluate(example_build, models=[], predictions=rows, out=tmp_path / "run", resamples=100, split="all")
+    answers = run.answers()
+    assert set(answers["question_id"]) == {row["qid"] for row in rows} and run.complete
+
+
+def test_labels_are_read_from_the_same_inputs_one_and_many() -> None:
+    file = EXAMPLES / "telvanto-tablets.xml"
+    for given in (file, str(file), file.read_bytes(), str(EXAMPLES / "telvanto-t*.xml")):
+        label, frame = fdarx.parse_label(given), fdarx.read_labels(given)
+        assert [label.set_id] == list(frame["set_id"])
+    with pytest.raises(BadDocument, match="the given bytes"):
+        fdarx.parse_label(b"<html/>")
+    assert len(fdarx.read_labels([EXAMPLES, file.read_bytes()])) == len(fdarx.read_labels(EXAMPLES)) + 1

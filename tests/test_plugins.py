@@ -13,21 +13,25 @@ from typing import Any
 
 import pytest
 
-from benchmarks.loopback_prompts import ShownPrompt
-from benchmarks.loopback_readers import READERS
 from fdarx_core.filters import rules
-from fdarx_core.records import Reject
-from fdarx_core.storage import RunDirectory, read_records
+from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
+from fdarx_core.storage import RunDirectory, read_records, read_table
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.evaluating import models_file, respond
 from tests.jobs.in_process import run_job
-from tests.llm.loopback_server import LoopbackServer
-from tests.review.criteria_model import models_file as review_models_file
+from tests.llm.loopback_server import LoopbackServer, text_of
+from tests.loopback.prompts import ShownPrompt
+from tests.loopback.readers import READERS
+from tests.loopback.writer import write, write_factual
 
-PROJECT, PROMPT, MODULE = (
-    re.findall(rf"```{language}\n(.*?)```", (REPOSITORY / "docs" / "extending.md").read_text(), re.DOTALL)[0]
-    for language in ("toml", "yaml", "python")
+FILES: dict[str, str] = dict(
+    re.findall(
+        r"`(pyproject\.toml|acme_labels/\S+)`(?:(?!```).)*```\w+\n(.*?)```",
+        (REPOSITORY / "docs" / "extending.md").read_text(),
+        re.DOTALL,
+    )
 )
+"""The files of the package, by their paths."""
 NOISE = "a package that writes to standard output"
 LABELS = [EXAMPLES / f"{name}-tablets.xml" for name in ("telvanto", "corvaxolin")]
 
@@ -36,11 +40,10 @@ LABELS = [EXAMPLES / f"{name}-tablets.xml" for name in ("telvanto", "corvaxolin"
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which pip installed the package."""
     project, target = tmp_path_factory.mktemp("acme"), tmp_path_factory.mktemp("installed")
-    noisy = MODULE.replace("        scores = ", f"        print({NOISE!r})\n        scores = ")
     (project / "acme_labels").mkdir()
-    (project / "pyproject.toml").write_text(PROJECT)
-    (project / "acme_labels" / "__init__.py").write_text(noisy)
-    (project / "acme_labels" / "judge_brevity.yaml").write_text(PROMPT)
+    for name, text in FILES.items():
+        noisy = text.replace("        scores = ", f"        print({NOISE!r})\n        scores = ")
+        (project / name).write_text(noisy)
     offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-q")
     command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(target), str(project)]
     subprocess.run(command, check=True, capture_output=True, text=True)
@@ -61,19 +64,23 @@ def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def judged(body: Mapping[str, Any]) -> str:
-    """Judge as the readers of the benchmarks do; a prompt that they do not know is that of the package's judge."""
+    """Write and judge as the loopback models do; prompts that they do not know are those of the package."""
+    system, user = (text_of(body["messages"][place]) for place in (0, -1))
+    if system.startswith("You write questions on the numbers"):
+        items = write_factual(ShownPrompt("generate_numeric", system, user)).items
+        return json.dumps({"items": [one.model_dump(include={"evidence", "question", "answer"}) for one in items]})
     try:
         prompt = ShownPrompt.read(body)
     except KeyError:
         return '{"short": true}'
-    return READERS[prompt.task](prompt).model_dump_json()
+    return READERS[prompt.task](prompt).model_dump_json() if prompt.task in READERS else write(prompt)
 
 
 @pytest.fixture(scope="module")
 def build(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
     folder = tmp_path_factory.mktemp("run")
     with LoopbackServer(answer=judged) as server:
-        judge = ("--models", review_models_file(folder, server.openai_url), "--judge", "m", "--json", "-q")
+        judge = ("--models", models_file(folder, server.openai_url, {"name": "m"}), "--judge", "m", "--json", "-q")
         yield result(job(installed, "build", "--labels", *LABELS, "--out", folder / "build", "--twins", 3, *judge))
 
 
@@ -86,6 +93,7 @@ def test_a_build_uses_the_filter_and_the_judge_and_names_the_package(build: Mapp
     assert build["config"]["packages"] == {
         "fdarx.filters": {"no_lists": "package acme-labels 1.2"},
         "fdarx.judges": {"brevity": "package acme-labels 1.2"},
+        "fdarx.question_types": {"numeric": "package acme-labels 1.2"},
     }
 
 
@@ -110,6 +118,62 @@ def test_an_evaluation_uses_the_retriever_the_metric_and_the_api(
     assert metrics["answer_words"]["factual"]["value"] == 5.0  # Take 5 mg once daily.
 
 
+@pytest.fixture(scope="module")
+def written(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
+    """A build whose questions a model writes, among them those of the package's type."""
+    folder = tmp_path_factory.mktemp("written")
+    with LoopbackServer(answer=judged) as server:
+        roles = [word for role in ("--generator", "--reader", "--judge") for word in (role, "m")]
+        models = ("--models", models_file(folder, server.openai_url, {"name": "m"}), *roles, "--json", "-q")
+        amounts = ("--passages", 4, "--section-pairs", 0, "--twins", 3, "--transfers", 0)
+        yield result(job(installed, "build", "--labels", *LABELS, "--out", folder / "build", *amounts, *models))
+
+
+def test_a_model_writes_questions_of_a_type_which_are_judged_answered_again_and_published(
+    written: Mapping[str, Any],
+) -> None:
+    run = RunDirectory.open(written["run"])
+    made = [row for part in run.parts("questions") for row in read_records(part, QuestionAnswer)]
+    numeric = [row for row in made if row.type == "numeric"]
+    assert len(numeric) == written["questions"]["numeric"] > 0 < written["questions"]["factual"]
+    assert {(row.task, row.source, row.answer_kind) for row in numeric} == {("generate_numeric", "section", "numeric")}
+    verdicts = [row for part in run.parts("verdicts") for row in read_records(part, JudgeVerdict)]
+    stages = {row.stage for row in verdicts if row.question_id == numeric[0].id}
+    assert stages == {"relevance", "support", "quality", "round_trip"}
+    assert read_table(run.file("benchmark/numeric/test.parquet"), ["id"]).num_rows == len(numeric)
+    page, card = (run.file(name).read_text() for name in ("report.html", "benchmark/README.md"))
+    assert "numeric reasoning questions" in page and "#8a63b5" in page and "config_name: numeric" in card
+
+
+def test_answers_to_questions_of_a_type_are_graded_and_in_the_tables(
+    written: Mapping[str, Any], installed: Path, tmp_path: Path
+) -> None:
+    with LoopbackServer(respond) as server:
+        models = models_file(tmp_path, server.openai_url, {"name": "m"}, {"name": "judge"})
+        options = ("--settings", "oracle", "--judge", "judge", "--resamples", 100, "--executor", "local")
+        line = ("evaluate", "--benchmark", written["run"], "--out", tmp_path / "run", "--models", models, *options)
+        value = result(job(installed, *line, "--split", "all", "--json", "-q"))
+    [metrics] = [one["metrics"] for one in value["metrics"] if one["model"] == "m"]
+    assert metrics["accuracy"]["numeric"]["value"] == 1.0
+    assert metrics["accuracy"]["numeric"]["rows"] == written["questions"]["numeric"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "numeric reasoning questions" in page and '<abbr title="Numeric reasoning questions">Num</abbr>' in page
+
+
+def test_a_plan_counts_the_requests_for_a_type(installed: Path, tmp_path: Path) -> None:
+    models = models_file(tmp_path, "http://127.0.0.1:9", {"name": "m"})
+    options = ("--models", models, "--generator", "m", "--plan", "--json", "-q")
+    planned = result(job(installed, "build", "--labels", LABELS[0], "--out", tmp_path / "run", *options))
+    asked = {row["task"]: row["requests"] for row in planned["plan"]}
+    assert 0 < asked["generate_numeric"] <= 4
+
+
+def test_questions_of_a_type_are_not_read_without_its_package(written: Mapping[str, Any], tmp_path: Path) -> None:
+    models = models_file(tmp_path, "http://127.0.0.1:9", {"name": "m"})
+    done = run_job("evaluate", "--benchmark", written["run"], "--out", tmp_path / "run", "--models", models)
+    assert done.returncode == 2 and "numeric" in done.stderr and "install" in done.stderr
+
+
 def install(folder: Path, group: str, name: str, module: str) -> None:
     """Write a package as pip installs it: a module, and metadata with the entry point NAME = outside:component."""
     (folder / "outside.py").write_text(module)
@@ -125,7 +189,7 @@ def install(folder: Path, group: str, name: str, module: str) -> None:
         ("mine", "def component(question, evidence):\n    raise KeyError('dose')\n", "failed on question"),
         ("mine", "component = 3\n", "is a int; name a function"),
         ("mine", "import no_such_module\n", "cannot be imported"),
-        ("malformed", "def component(question, evidence):\n    return None\n", "a filter 'malformed' exists"),
+        ("malformed", "def component(question, evidence):\n    return None\n", "'malformed' exists already"),
     ],
     ids=["fails", "no-function", "no-module", "name-taken"],
 )
@@ -152,4 +216,4 @@ def test_an_unknown_kind_of_model_is_refused_with_those_that_exist(
     monkeypatch.syspath_prepend(tmp_path)
     models = models_file(tmp_path, "http://127.0.0.1:9", {"name": "m", "kind": "acne"})
     done = run_job("evaluate", "--benchmark", tmp_path, "--out", tmp_path / "run", "--models", models)
-    assert done.returncode == 2 and "known are openai, anthropic, litellm, acme" in done.stderr
+    assert done.returncode == 2 and "known are openai, anthropic, acme" in done.stderr

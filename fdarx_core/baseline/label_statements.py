@@ -7,20 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from fdarx_core.baseline.answering import ITEM
-from fdarx_core.baseline.numbers import extract_quantities
-from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.stems import terms
-from fdarx_core.baseline.tokens import normalize, pattern
+from fdarx_core.text.sentences import split_sentences
+from fdarx_core.text.stems import terms
+from fdarx_core.text.tokens import pattern
 
-_ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
+ITEM = re.compile(r"\s*(?:[-*](?=\s)|[•·]|\(?\d{1,2}[.)](?=\s))\s*")
+"""The mark before an item of a list."""
+ENDS = (".", "!", "?", ":", ";", ")", "]", '"', "”")
+"""The marks at the end of a sentence or a row; a line without one is mostly a heading or an address."""
 _INLINE_BULLET = re.compile(r"\s(?=•)")
 _CELLS = " | "
 _NUMBERED = re.compile(r"\d{1,2}(?:\.\d{1,2})*\.?\s+[A-Z]")
 _CAPTION = re.compile(r"(?:Table|Figure)\s+\w+[.:]?\s", re.IGNORECASE)
 _LONGEST_HEADING = 160
 """Characters of the longest line that is read as a heading."""
-_REFERENCE = pattern("cross_reference", re.I)
+REFERENCE = pattern("cross_reference", re.I)
+"""A reference to another section."""
 _FOOTNOTE = re.compile(r"\s*\[\d{1,2}\]")
 
 
@@ -45,24 +47,12 @@ class LabelStatement:
         """The terms of the text and the items."""
         return terms("\n".join((self.text, *self.items)))
 
-    @cached_property
-    def units(self) -> frozenset[str]:
-        """The base units of the quantities in the text and the items."""
-        whole = normalize("\n".join((*self.heads[-1:], self.text, *self.items)), literal=True)
-        return frozenset(part for one in extract_quantities(whole)[0] for part in one.unit.split("/")[:1] if part)
-
-    @cached_property
-    def head_terms(self) -> frozenset[str]:
-        return terms("\n".join(self.heads))
-
 
 def quoted(text: str) -> str:
     """Return a piece of a label as it can be quoted: up to its last word, without a cross-reference at the end, and
     without numbers of footnotes, which would be citations in an answer."""
     text = _FOOTNOTE.sub("", text).strip()
-    end = next(
-        (found.start() for found in _REFERENCE.finditer(text) if not re.search(r"\w", text[found.end() :])), None
-    )
+    end = next((found.start() for found in REFERENCE.finditer(text) if not re.search(r"\w", text[found.end() :])), None)
     return text[:end].rstrip(" .;,:|")
 
 
@@ -108,7 +98,7 @@ def _is_heading(line: str) -> bool:
         return False
     if (_CAPTION.match(line) or _NUMBERED.match(line)) and not line.endswith("."):
         return True
-    return not (line.endswith(_ENDS) or ": " in line)
+    return not (line.endswith(ENDS) or ": " in line)
 
 
 def _unmarked_item(line: str) -> bool:
@@ -122,9 +112,4 @@ def _bullet(line: str) -> int:
 
 
 def _has_words(text: str) -> bool:
-    return bool(re.search(r"\w", _REFERENCE.sub("", text)))
-
-
-def version_sentence(drug: str, labeler: str, date: str, version: int) -> str:
-    """Return the sentence, without a full stop, that tells labeler, effective date and version of a label."""
-    return f"The label of {drug} by {labeler} has the effective date {date} and the version {version}"
+    return bool(re.search(r"\w", REFERENCE.sub("", text)))

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import TypeVar
 
@@ -54,6 +55,7 @@ _MIN_BYTES = 16 << 10
 _SET_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+@dataclass(eq=False)
 class FetchError(Exception):
     """An item cannot be fetched.
 
@@ -67,20 +69,17 @@ class FetchError(Exception):
         progress: the attempt received so much data that it is not counted.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        detail: str,
-        *,
-        tries: int = 0,
-        wait_s: float | None = None,
-        busy: bool = False,
-        rejected: bool = False,
-    ) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason, self.detail, self.rejected = reason, detail, rejected
-        self.tries, self.wait_s, self.busy = tries, wait_s, busy
-        self.progress = False
+    reason: str
+    detail: str
+    _: KW_ONLY
+    tries: int = 0
+    wait_s: float | None = None
+    busy: bool = False
+    rejected: bool = False
+    progress: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}"
 
 
 class FetchStopped(Exception):
@@ -184,7 +183,14 @@ class DailyMedClient:
         try:
             reply = await self._reply(url, headers or {})
             try:
-                _check_status(reply)
+                status, detail = reply.status, f"{reply.url} answers HTTP {reply.status} {reply.reason or ''}".strip()
+                if status in (408, 425, 429) or status >= 500:
+                    wait_s = parse_retry_after(reply.headers.get("Retry-After"))
+                    busy = status in (429, 503)
+                    raise FetchError(f"http_{status}", detail, tries=TRIES, wait_s=wait_s, busy=busy)
+                if status not in (200, 206, 304, 416):
+                    reason = "not_found" if status in (404, 410) else f"http_{status}"
+                    raise FetchError(reason, detail, rejected=status in (401, 403))
                 yield reply
             finally:
                 reply.close()
@@ -250,14 +256,3 @@ def iso_date(text: str) -> str:
         return datetime.strptime(" ".join(match.groups()), "%b %d %Y").date().isoformat() if match else ""
     except ValueError:
         return ""
-
-
-def _check_status(reply: aiohttp.ClientResponse) -> None:
-    status, detail = reply.status, f"{reply.url} answers HTTP {reply.status} {reply.reason or ''}".strip()
-    if status in (200, 206, 304, 416):
-        return
-    if status in (408, 425, 429) or status >= 500:
-        wait_s = parse_retry_after(reply.headers.get("Retry-After"))
-        raise FetchError(f"http_{status}", detail, tries=TRIES, wait_s=wait_s, busy=status in (429, 503))
-    reason = "not_found" if status in (404, 410) else f"http_{status}"
-    raise FetchError(reason, detail, rejected=status in (401, 403))

@@ -215,32 +215,27 @@ class ReleaseDownload:
     async def _attempt(self, existing: FetchedFile | None) -> str:
         """Return the SHA-256 of the whole file; "" where it has not changed."""
         size_before = self._size
+        known = self._known_version()
+        headers = {"Accept-Encoding": "identity", **self._conditions(known, existing)}
         try:
-            if not await self._download(existing):
-                return ""
+            async with self._client.open(URL(self._file.url, encoded=True), headers) as reply:
+                if reply.status == 304:
+                    return ""
+                size = self._resumed_at = self._start(reply, known)
+                with self._partial.open("r+b") as stream:
+                    stream.truncate(size)
+                    stream.seek(size)
+                    async for chunk in self._client.chunks(reply, _MAX_ZIP_BYTES - size):
+                        stream.write(chunk)
+                        size += len(chunk)
+                        self._progress(size, self._version.bytes)
+            if self._version.bytes not in (0, size):
+                detail = f"{self._file.url} sent {size:,} bytes of {self._version.bytes:,}"
+                raise FetchError("wrong_length", detail, tries=TRIES)
         except FetchError as error:
             error.progress = self._size - size_before >= _PROGRESS_BYTES
             raise
         return await asyncio.to_thread(self._check)
-
-    async def _download(self, existing: FetchedFile | None) -> bool:
-        known = self._known_version()
-        headers = {"Accept-Encoding": "identity", **self._conditions(known, existing)}
-        async with self._client.open(URL(self._file.url, encoded=True), headers) as reply:
-            if reply.status == 304:
-                return False
-            size = self._resumed_at = self._start(reply, known)
-            with self._partial.open("r+b") as stream:
-                stream.truncate(size)
-                stream.seek(size)
-                async for chunk in self._client.chunks(reply, _MAX_ZIP_BYTES - size):
-                    stream.write(chunk)
-                    size += len(chunk)
-                    self._progress(size, self._version.bytes)
-        if self._version.bytes not in (0, size):
-            detail = f"{self._file.url} sent {size:,} bytes of {self._version.bytes:,}"
-            raise FetchError("wrong_length", detail, tries=TRIES)
-        return True
 
     def _conditions(self, known: FetchedFile | None, existing: FetchedFile | None) -> dict[str, str]:
         """Return the headers that resume a file.
@@ -250,9 +245,9 @@ class ReleaseDownload:
         if known:
             start = min(self._size, known.bytes - 1) if known.bytes else self._size
             return {"Range": f"bytes={start}-", "If-Range": known.validator}
-        conditions = {}
-        if existing:
-            conditions = {"If-None-Match": existing.etag, "If-Modified-Since": existing.last_modified}
+        if not existing:
+            return {}
+        conditions = {"If-None-Match": existing.etag, "If-Modified-Since": existing.last_modified}
         return {name: value for name, value in conditions.items() if value}
 
     def _start(self, reply: aiohttp.ClientResponse, known: FetchedFile | None) -> int:
@@ -272,7 +267,11 @@ class ReleaseDownload:
                 etag=headers.get("ETag", ""),
                 last_modified=headers.get("Last-Modified", ""),
             )
-            self._begin()
+            # The version is written before any bytes: bytes without one are never resumed.
+            self._discard()
+            self._version_file.parent.mkdir(parents=True, exist_ok=True)
+            self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(self._version)))
+            self._partial.touch()
             return 0
         span = re.fullmatch(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15})", headers.get("Content-Range", ""))
         if reply.status == 206 and known and span:
@@ -286,23 +285,25 @@ class ReleaseDownload:
 
     def _check(self) -> str:
         """Return the file's SHA-256 if it is whole: by the published MD5, otherwise by the CRCs in the zip."""
-        sha256, md5 = self._digests()
-        fault = self._zip_fault()
-        if self._file.md5 not in ("", md5):
-            fault = "wrong_checksum", f"its MD5 is {md5}, DailyMed lists {self._file.md5}"
+        sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+        with self._partial.open("rb") as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                sha256.update(chunk)
+                md5.update(chunk)
+        fault: tuple[str, str] | None = None
+        try:
+            with zipfile.ZipFile(self._partial) as archive:
+                if broken := None if self._file.md5 else archive.testzip():
+                    fault = "damaged_zip", f"{broken} in {self._file.url} is damaged"
+        except _ZIP_ERRORS as error:
+            fault = "damaged_zip", f"{self._file.url} is no complete zip: {error}"
+        if self._file.md5 not in ("", md5.hexdigest()):
+            fault = "wrong_checksum", f"its MD5 is {md5.hexdigest()}, DailyMed lists {self._file.md5}"
         if fault:
             self._discard()
             # A resumed file may be made of two versions; a file sent in one piece would come again as it is.
             raise FetchError(*fault, tries=2 if self._resumed_at else 1)
-        return sha256
-
-    def _zip_fault(self) -> tuple[str, str] | None:
-        try:
-            with zipfile.ZipFile(self._partial) as archive:
-                broken = None if self._file.md5 else archive.testzip()
-        except _ZIP_ERRORS as error:
-            return "damaged_zip", f"{self._file.url} is no complete zip: {error}"
-        return ("damaged_zip", f"{broken} in {self._file.url} is damaged") if broken else None
+        return sha256.hexdigest()
 
     def _publish(self, target: Location) -> None:
         with self._partial.open("rb") as stream, target.open_output() as output:
@@ -321,22 +322,6 @@ class ReleaseDownload:
             return None
         same = (version.url, version.md5) == (self._file.url, self._file.md5)
         return version if same and self._size and version.validator else None
-
-    def _begin(self) -> None:
-        """Start an empty partial file. The version is written first: bytes without one are never resumed."""
-        self._discard()
-        self._version_file.parent.mkdir(parents=True, exist_ok=True)
-        self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(self._version)))
-        self._partial.touch()
-
-    def _digests(self) -> tuple[str, str]:
-        """Return SHA-256 and MD5 of the partial file, in hexadecimal."""
-        sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-        with self._partial.open("rb") as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                sha256.update(chunk)
-                md5.update(chunk)
-        return sha256.hexdigest(), md5.hexdigest()
 
     def _discard(self) -> None:
         self._partial.unlink(missing_ok=True)

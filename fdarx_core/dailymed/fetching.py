@@ -138,7 +138,11 @@ class Fetcher:
 
     async def _fetch_releases(self, request: FetchRequest) -> None:
         """Fetch the releases one after another, so that only one file is incomplete at a time."""
-        listed = await self._required("the page of bulk releases", self._client.retry(self._release_page))
+
+        async def release_page() -> list[ReleaseFile]:
+            return read_release_page(await self._client.read(self._client.releases_url, _MAX_PAGE_BYTES), self._client)
+
+        listed = await self._required("the page of bulk releases", self._client.retry(release_page))
         files = self._selected(request, listed)
         for number, file in enumerate(files, 1):
             try:
@@ -146,9 +150,6 @@ class Fetcher:
             except FetchStopped as stopped:
                 self._reject_rest(stopped, (file.name for file in files[number - 1 :]))
                 raise
-
-    async def _release_page(self) -> list[ReleaseFile]:
-        return read_release_page(await self._client.read(self._client.releases_url, _MAX_PAGE_BYTES), self._client)
 
     def _selected(self, request: FetchRequest, listed: list[ReleaseFile]) -> list[ReleaseFile]:
         files = [file for file in listed if file.release in request.releases]
@@ -187,7 +188,8 @@ class Fetcher:
         remaining = dict.fromkeys(wanted)
 
         async def fetch(set_id: str) -> None:
-            await self._fetch_label(set_id, wanted[set_id])
+            existing = await asyncio.to_thread(self._manifest.entry, _label_file(set_id))
+            await self._record(set_id, self._newer_label(set_id, wanted[set_id], existing), existing)
             del remaining[set_id]
             self._progress("label", len(wanted) - len(remaining), len(wanted), "")
 
@@ -197,15 +199,13 @@ class Fetcher:
             self._reject_rest(stopped, remaining)
             raise
 
-    async def _fetch_label(self, set_id: str, listed: ListedLabel | None) -> None:
-        existing = await asyncio.to_thread(self._manifest.entry, _label_file(set_id))
-        await self._record(set_id, self._newer_label(set_id, listed, existing), existing)
-
     async def _newer_label(
         self, set_id: str, listed: ListedLabel | None, existing: FetchedFile | None
     ) -> FetchedFile | None:
         """Return the new file, or None where the existing version is the one that DailyMed lists."""
-        listed = listed or await find_label(self._client, set_id)
+        if listed is None:
+            page = await _list_page(self._client, {"setid": set_id}, 1)
+            listed = page.labels.get(set_id, ListedLabel(set_id))
         if existing and existing.version and existing.version == listed.version:
             return None
         return await fetch_label(self._client, self._folder, listed)
@@ -310,17 +310,18 @@ def read_listing(data: bytes) -> LabelListing:
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         detail = f"no list of labels but {data[:80]!r} ({type(error).__name__})"
         raise FetchError("not_a_listing", detail, tries=2) from None
-    page.add(_listed(set_id, row) for set_id, row in zip(ids, rows, strict=True) if is_set_id(set_id))
-    for set_id in ids:
+    for set_id, row in zip(ids, rows, strict=True):
         if not is_set_id(set_id):
             page.reject(set_id[:80], "bad_set_id", "DailyMed lists a label under an invalid set id")
+            continue
+        title = row.get("title")
+        try:
+            version = _number(row.get("spl_version"))
+        except TypeError:
+            version = 0
+        published = iso_date(str(row.get("published_date")))
+        page.add([ListedLabel(set_id, version, published, title if isinstance(title, str) else "")])
     return page
-
-
-async def find_label(client: DailyMedClient, set_id: str) -> ListedLabel:
-    """Return DailyMed's entry for one label, or one without version. Raises FetchError and FetchStopped."""
-    page = await _list_page(client, {"setid": set_id}, 1)
-    return page.labels.get(set_id, ListedLabel(set_id))
 
 
 async def fetch_label(client: DailyMedClient, folder: Location, listed: ListedLabel) -> FetchedFile:
@@ -363,16 +364,6 @@ def _checked_header(data: bytes, set_id: str) -> Header:
     if header.set_id != set_id:
         raise FetchError("wrong_label", f"the document's set id is {header.set_id[:80]}", tries=2)
     return header
-
-
-def _listed(set_id: str, row: Mapping[str, Any]) -> ListedLabel:
-    title = row.get("title")
-    try:
-        version = _number(row.get("spl_version"))
-    except TypeError:
-        version = 0
-    published = iso_date(str(row.get("published_date")))
-    return ListedLabel(set_id, version, published, title if isinstance(title, str) else "")
 
 
 def _number(value: Any) -> int:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import io
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
-from semantic_text_splitter import TextSplitter
-
+from fdarx_core.documents.html import read_html
 from fdarx_core.documents.parsers import (
     ParsedFile,
     Reader,
     UnreadablePart,
-    read_html,
     read_json_rows,
     read_markdown,
     read_text,
 )
-from fdarx_core.documents.pdf import read_pdf
 from fdarx_core.records import Chunk, Document, Reject, content_id
 from fdarx_core.storage import Location
 from fdarx_core.storage.errors import InputError
@@ -39,12 +38,12 @@ _READERS: dict[str, Reader] = {
     ".md": read_markdown,
     ".html": read_html,
     ".htm": read_html,
-    ".pdf": read_pdf,
     ".jsonl": read_json_rows,
 }
+PDF = ".pdf"
 LABEL = ".xml"
 """The ending of labels in SPL."""
-READ_ENDINGS = (*_READERS, LABEL, ".zip")
+READ_ENDINGS = (*_READERS, PDF, LABEL, ".zip")
 """The endings of the names of files that are read."""
 
 _ANY = FileFilter("documents")  # files of other kinds too, so that each becomes a Reject
@@ -58,7 +57,7 @@ def find_documents(paths: Sequence[str]) -> Inputs:
     """
     found = find_sources(paths, _ANY)
     labels = {_folder(source) for source in found.sources if _kind(source) == LABEL}
-    known = {*_READERS, LABEL, ".zip"}
+    known = {*_READERS, PDF, LABEL, ".zip"}
     kept = [one for one in found.sources if _kind(one) in known or _folder(one) not in labels]
     return Inputs(kept, found.rejects, found.ignored + len(found.sources) - len(kept))
 
@@ -72,16 +71,12 @@ def read_documents(found: Inputs, max_pages: int | None = None) -> Iterator[Docu
     """Yield the documents of the sources.
 
     The id of a document is a hash of its title and text. Its title is that of the file (see the reader of its kind),
-    else the name of the file. For an unreadable file, a file of another kind, and a document with the title and text
-    of an earlier one, yield a Reject. A PDF with more than `max_pages` pages (None: any number) is not read. One
-    document is in memory at a time.
+    else the name of the file without its ending, with spaces for underscores. For an unreadable file, a file of another
+    kind, and a document with the title and text of an earlier one, yield a Reject. A PDF with more than `max_pages`
+    pages (None: any number) is not read. One document is in memory at a time.
     """
-    return _each_once(one for part in (found.rejects, _of_sources(found.sources, max_pages)) for one in part)
-
-
-def _each_once(found: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
     first: dict[str, str] = {}
-    for one in found:
+    for one in chain(found.rejects, _of_sources(found.sources, max_pages)):
         if isinstance(one, Reject):
             yield one
         elif one.id in first:
@@ -95,10 +90,15 @@ def _each_once(found: Iterable[Document | Reject]) -> Iterator[Document | Reject
 def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Document | Reject]:
     for source in sources:
         kind = _kind(source)
-        if kind not in (*_READERS, ".zip"):
+        if kind not in (*_READERS, PDF, ".zip"):
             yield as_reject(source, _unsupported(kind))
         elif kind == ".jsonl" and not source.members:
-            yield from _streamed(source)
+            try:
+                # Rows are read from the stream of the file, which may be larger than `MAX_DOCUMENT`.
+                with as_input_error(), Location(source.location).open_input() as stream:
+                    yield from _documents(source, stream)
+            except InputError as error:
+                yield as_reject(source, error)
         else:
             for file in read_source(source, _ANY):
                 if isinstance(file, Reject):
@@ -107,22 +107,20 @@ def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Do
                     yield from _documents(file[0], io.BytesIO(file[1]), max_pages)
 
 
-def _streamed(source: Source) -> Iterator[Document | Reject]:
-    """Read a file of rows from its stream: it may be larger than `MAX_DOCUMENT`."""
-    try:
-        with as_input_error(), Location(source.location).open_input() as stream:
-            yield from _documents(source, stream)
-    except InputError as error:
-        yield as_reject(source, error)
+def _reader(kind: str, max_pages: int | None) -> Reader:
+    """Return the function that reads files of an ending. Raises `InputError` for an ending that is not read."""
+    if kind == PDF:
+        from fdarx_core.documents.pdf import read_pdf  # pypdf is of the extra `documents`
+
+        return partial(read_pdf, max_pages=max_pages)
+    if kind not in _READERS:
+        raise _unsupported(kind)
+    return _READERS[kind]
 
 
 def _documents(source: Source, stream: BinaryIO, max_pages: int | None = None) -> Iterator[Document | Reject]:
     try:
-        reader = _READERS.get(_kind(source))
-        if reader is None:
-            raise _unsupported(_kind(source))
-        if reader is read_pdf:
-            reader = partial(read_pdf, max_pages=max_pages)
+        reader = _reader(_kind(source), max_pages)
         for part in reader(stream):
             if isinstance(part, UnreadablePart):
                 yield as_reject(source, part.error, at=part.at)
@@ -135,14 +133,9 @@ def _documents(source: Source, stream: BinaryIO, max_pages: int | None = None) -
 def _document(source: Source, read: ParsedFile) -> Document:
     if not read.text:
         raise InputError("empty_document", "there is no text in it")
-    title = read.title or _title(source)
-    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks, read.pages)
-
-
-def _title(source: Source) -> str:
-    """Return the name of the file without its ending, with spaces for underscores."""
     stem = PurePosixPath(_file(source).replace("\\", "/")).stem
-    return " ".join(stem.replace("_", " ").split()) or stem
+    title = read.title or " ".join(stem.replace("_", " ").split()) or stem
+    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks, read.pages)
 
 
 def _kind(source: Source) -> str:
@@ -160,10 +153,13 @@ def _file(source: Source) -> str:
 def _unsupported(kind: str) -> InputError:
     return InputError(
         "unsupported_type",
-        f"{kind or 'a name without ending'} is not read; {', '.join(_READERS)}, {LABEL} and .zip are",
+        f"{kind or 'a name without ending'} is not read; {', '.join(_READERS)}, {PDF}, {LABEL} and .zip are",
     )
 
 
+_TABLE = re.compile(r"(?:^[^\n]*\|[^\n]*(?:\n|\Z)){2,}", re.MULTILINE)
+_RULE = re.compile(r"(?=.*\|)(?=.*-)[ \t|:-]+")
+_HEADER_LINES = 4
 CHUNK_SIZE = 10_000
 CHUNK_OVERLAP = 2_000
 
@@ -186,17 +182,23 @@ def split_text(text: str, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) 
     """
     if size < 1 or not 0 <= overlap < size:
         raise ValueError(f"chunk size {size} with overlap {overlap}: the size is at least 1, the overlap less than it")
+    from semantic_text_splitter import TextSplitter  # of the extra `documents`
+
     return TextSplitter(size, overlap=overlap).chunk_indices(text)
 
 
 def chunk_document(document: Document, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[Chunk]:
-    """Split a document by `split_text`, each of its parts (`breaks`) by itself. Raises ValueError."""
+    """Split a document by `split_text`, each of its parts (`breaks`) by itself. Raises ValueError.
+
+    A chunk that begins within a table has the table's caption and header row as `table_header`.
+    """
     ends = [*document.breaks, len(document.text)]
     pieces = [
         (begin + start, text)
         for begin, end in zip([0, *document.breaks], ends, strict=True)
         for start, text in split_text(document.text[begin:end], size, overlap)
     ]
+    tables = _tables(document.text)
     return [
         Chunk(
             id=content_id(document.id, str(position), text),
@@ -208,7 +210,23 @@ def chunk_document(document: Document, size: int = CHUNK_SIZE, overlap: int = CH
             position=position,
             start=start,
             page=bisect_right(document.pages, start),
+            table_header=next((header for begin, end, header in tables if begin < start < end), ""),
             page_breaks=[page - start for page in document.pages if start < page < start + len(text)],
         )
         for position, (start, text) in enumerate(pieces)
     ]
+
+
+def _tables(text: str) -> list[tuple[int, int, str]]:
+    """Return where the tables of a text begin and end, lines with "|", and the caption and the header row of each.
+
+    The caption is the line just above; the header row is that above a rule such as "|---|---|".
+    """
+    found = []
+    for table in _TABLE.finditer(text):
+        before = text[: table.start()].removesuffix("\n")
+        caption = before.rpartition("\n")[2].strip()
+        lines = table[0].split("\n", _HEADER_LINES)[:_HEADER_LINES]
+        rule = next((place for place, line in enumerate(lines) if _RULE.fullmatch(line)), 0)
+        found.append((*table.span(), "\n".join(filter(None, (caption, *lines[:rule])))))
+    return found

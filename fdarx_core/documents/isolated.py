@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -76,7 +75,9 @@ class IsolatedParser:
         limits = self._limits
         request = ParsingRequest(str(file), size, overlap, limits.cpu_s, limits.memory_mib * _MIB, limits.pages)
         async with self._shares[client], self._places:
-            process = self._take()
+            waiting, self._next = self._next, None
+            asyncio.get_running_loop().call_later(_NEXT_AFTER_S, self._prepare)
+            process = _start() if waiting is None or waiting.poll() is not None else waiting
             try:
                 return await asyncio.to_thread(_read_result, process, request)
             finally:
@@ -88,11 +89,6 @@ class IsolatedParser:
         if self._next is not None:
             _end(self._next)
             self._next = None
-
-    def _take(self) -> subprocess.Popen[bytes]:
-        waiting, self._next = self._next, None
-        asyncio.get_running_loop().call_later(_NEXT_AFTER_S, self._prepare)
-        return _start() if waiting is None or waiting.poll() is not None else waiting
 
     def _prepare(self) -> None:
         if self._next is None and not self._closed:
@@ -134,11 +130,14 @@ def _read_result(process: subprocess.Popen[bytes], request: ParsingRequest) -> P
         return _rejected(request, "result_limit", f"its text has more than {MAX_RESULT // _MIB} MiB; split the file")
     found = ParsingResult()
     try:
-        for one in _lines(data):
+        for line in data.splitlines():
+            one = _RESULT.validate_json(line, strict=True)
             if isinstance(one, Reject):
                 found.rejects.append(one)
             elif isinstance(one, list):
-                found.documents.append(_checked(one))
+                if len({chunk.document_id for chunk in one}) != 1:
+                    raise ValueError("a line has the chunks of one document")
+                found.documents.append(one)
             elif one == COMPLETE:
                 return found
             elif one == OUT_OF_MEMORY:
@@ -149,16 +148,6 @@ def _read_result(process: subprocess.Popen[bytes], request: ParsingRequest) -> P
         detail = f"reading it takes more than {request.cpu_s} s of CPU time; split the file"
         return _rejected(request, "cpu_limit", detail)
     return _rejected(request, "parser_failed", f"its parser ended with the code {code}; the file may be damaged")
-
-
-def _lines(data: bytes) -> Iterator[list[Chunk] | Reject | str]:
-    return (_RESULT.validate_json(line, strict=True) for line in data.splitlines())
-
-
-def _checked(chunks: list[Chunk]) -> list[Chunk]:
-    if len({chunk.document_id for chunk in chunks}) != 1:
-        raise ValueError("a line has the chunks of one document")
-    return chunks
 
 
 def _rejected(request: ParsingRequest, reason: str, detail: str) -> ParsingResult:

@@ -1,4 +1,4 @@
-"""Parsers of text, Markdown, HTML and JSON-lines files."""
+"""Parsers of text, Markdown and JSON-lines files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
-
-from lxml import etree
 
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import MAX_DOCUMENT
@@ -74,15 +72,32 @@ def read_markdown(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
     yield ParsedFile(_first_heading(text), text)
 
 
+HTML = "HTML; give it a name that ends in .html"
+_SIGNATURES = {
+    b"%PDF-": "a PDF; give it a name that ends in .pdf",
+    b"PK\x03\x04": "a zip, or a document of an office program; save it as PDF, or give it a name that ends in .zip",
+    b"\xd0\xcf\x11\xe0": "a document of an office program; save it as PDF",
+    b"{\\rtf": "in rich text format (RTF); save it as PDF",
+    b"<!doctype html": HTML,
+    b"<html": HTML,
+}
+
+
+def kind_of(data: bytes) -> str:
+    """Return what a file is by its first bytes, with the remedy for a misleading name; "" for other files."""
+    start = data[:64].removeprefix(codecs.BOM_UTF8).lstrip().lower()
+    return next((kind for signature, kind in _SIGNATURES.items() if start.startswith(signature.lower())), "")
+
+
 def decode(data: bytes) -> str:
     """Decode UTF-8, with or without a byte order mark, or UTF-16 with one. Raises InputError not_text."""
+    if (kind := kind_of(data)) and kind != HTML:
+        raise InputError("not_text", f"the file is {kind}")
     try:
         text = data.decode("utf-16" if data.startswith(UTF_16) else "utf-8-sig")
     except UnicodeDecodeError as error:
         detail = f"byte {error.start:,} is not {error.encoding}; save the file as UTF-8"
         raise InputError("not_text", detail) from error
-    if text.startswith("%PDF-"):
-        raise InputError("not_text", "the file is a PDF; give it a name that ends in .pdf")
     refuse_binary(text)
     return text
 
@@ -179,107 +194,3 @@ def _transcoded(stream: BinaryIO) -> Iterator[bytes]:
             yield line.encode()
     except UnicodeDecodeError as error:
         raise InputError("not_text", f"{error}; save the file as UTF-8") from error
-
-
-_HIDDEN = "head script style nav noscript template svg iframe object canvas"
-_PARAGRAPHS = "p h1 h2 h3 h4 h5 h6 ul ol dl table pre blockquote section article hr"
-_LINES = (
-    "div li dt dd br caption body main header footer aside address form fieldset figure figcaption details summary "
-    "option button thead tbody tfoot"
-)
-_LINE, _PARAGRAPH, _CELL, _ROW = "\1", "\2", "\3", "\4"
-_MARKS_HTML = {"tr": _ROW, "td": _CELL, "th": _CELL}
-_MARKS_HTML |= dict.fromkeys(_PARAGRAPHS.split(), _PARAGRAPH) | dict.fromkeys(_LINES.split(), _LINE)
-_DROPPED = frozenset(_HIDDEN.split())
-
-_CHARSET = re.compile(rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*((?:windows-125|iso-8859-)\d{1,2})\b", re.I)
-_TAG = re.compile(r"<[a-zA-Z!/?]")
-_SPACE = re.compile(r"[\0-\x20\x7f-\xa0\u2000-\u200a\u2028\u2029\u202f\u3000]+")
-_SPACES = re.compile(" {2,}")
-_WITHIN_CELL = f"{_LINE}{_PARAGRAPH} "
-_BREAK = re.compile(f" ?[{_LINE}{_PARAGRAPH}{_ROW}][{_LINE}{_PARAGRAPH}{_ROW} ]*")
-_EMPTY_ROW = re.compile(r"(?m)^[ |]+$\n?")
-
-
-def read_html(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
-    """Read an HTML page. Headings, paragraphs, list items and table rows become lines, with " | " between cells.
-
-    Hidden elements and navigation are left out. The title is that of <title>, else of the first <h1>. In addition to
-    the encodings of `decode`, windows-125x and iso-8859-x are read if the page declares them.
-    """
-    page = _decode_page(stream.read())
-    if not _TAG.search(page):
-        raise InputError("not_html", "the file has no tag; if it is text, give it a name that ends in .txt")
-    root = _parse_page(page)
-    heading = root.find(".//h1")
-    named = title_of(root.findtext(".//title") or "")
-    named = named or ("" if heading is None else title_of(_layout(heading)))
-    yield ParsedFile(named, tidy(visible(_layout(root))))
-
-
-def _decode_page(data: bytes) -> str:
-    try:
-        return decode(data)
-    except InputError:
-        declared = _CHARSET.search(data, 0, 4096)
-        if declared is None or b"\0" in data:
-            raise
-    name = declared[1].decode().lower()
-    try:
-        return data.decode("windows-1252" if name == "iso-8859-1" else name)
-    except (UnicodeDecodeError, LookupError) as error:
-        raise InputError("not_text", f"the page declares {name}, but {error}") from error
-
-
-def _parse_page(page: str) -> etree._Element:
-    """Parse a page. Raises InputError if the parser stops before the end, so that no text is lost silently."""
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
-    try:
-        root = etree.fromstring(page.encode(), parser)
-    except etree.LxmlError as error:
-        raise InputError("unreadable_html", str(error)) from error
-    given_up = [entry.message for entry in parser.error_log if entry.level == etree.ErrorLevels.FATAL]
-    if given_up:
-        raise InputError("unreadable_html", given_up[0])
-    if root is None:
-        raise InputError("empty_document", "the page is empty")
-    return root
-
-
-def _layout(root: etree._Element) -> str:
-    """Return the text, with adjacent breaks merged into the widest one and without breaks at the edges of cells."""
-    first, *others = _SPACES.sub(" ", "".join(_marked_texts(root))).split(_CELL)
-    cells = [first, *(cell.lstrip(_WITHIN_CELL) for cell in others)]
-    text = " | ".join([*(cell.rstrip(_WITHIN_CELL) for cell in cells[:-1]), cells[-1]])
-    lines = _BREAK.sub(lambda found: "\n\n" if _PARAGRAPH in found[0] else "\n", text)
-    return _EMPTY_ROW.sub("", lines).strip()
-
-
-def _marked_texts(root: etree._Element) -> Iterator[str]:
-    """Yield texts with single spaces, and marks between lines, paragraphs, cells and rows."""
-    cells = preformatted = 0
-    walk = etree.iterwalk(root, events=("start", "end"))
-    for event, element in walk:
-        tag, step = str(element.tag), 1 if event == "start" else -1
-        cells += step * (_MARKS_HTML.get(tag) == _CELL)
-        preformatted += step * (tag == "pre")
-        if event == "start" and tag in _DROPPED:
-            walk.skip_subtree()
-            continue
-        yield _mark(element, tag, event, in_cell=cells > 0)
-        inside = event == "start"
-        text = element.text if inside else element.tail if element is not root else ""
-        yield _spaced(text or "", preformatted > 0)
-
-
-def _mark(element: etree._Element, tag: str, event: str, *, in_cell: bool) -> str:
-    mark = _MARKS_HTML.get(tag, "")
-    if mark == _CELL:
-        return _CELL if event == "start" and element.getprevious() is not None else ""
-    return _LINE if mark == _PARAGRAPH and in_cell else mark
-
-
-def _spaced(text: str, preformatted: bool) -> str:
-    if preformatted:
-        return _LINE.join(_SPACE.sub(" ", line) for line in text.split("\n"))
-    return _SPACE.sub(" ", text)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pypdf import PageObject, PasswordType, PdfReader
 from pypdf.errors import DependencyError
+from pypdf.generic import NameObject
 
-from fdarx_core.documents.parsers import ParsedFile, UnreadablePart, tidy, title_of, visible
+from fdarx_core.documents.parsers import ParsedFile, UnreadablePart, kind_of, tidy, title_of, visible
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import MAX_DOCUMENT
+from fdarx_core.text.superscripts import superscript
 
 if TYPE_CHECKING:
     from fdarx_core.documents.scanned import PageRecognizer
@@ -24,12 +28,27 @@ MAX_TEXT = MAX_DOCUMENT
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # pypdf warns of each fault that it corrects
 
 _BETWEEN = "\n\n"
+_LARGEST_RAISED = 0.9
+"""The size of the glyphs of a superscript, at most, as a share of that of the glyphs before it."""
+_LONGEST_RAISED = 8
 _LIGATURES = dict(enumerate(("ff", "fi", "fl", "ffi", "ffl", "ft", "st"), 0xFB00))
 _SYMBOLS = _LIGATURES | {0xF0B7: "•", 0xF0A7: "•"}  # bullets of symbol fonts
 _SPACES = re.compile(r"[ \t\xa0]+")
 _LINE_EDGES = re.compile(r" ?\n ?")
 _BLANK_LINES = re.compile(r"\n{3,}")
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_FIRST_PARTS = frozenset((
+    *("all", "cross", "double", "dose", "drug", "end", "first", "five", "four", "full", "half", "heart", "high", "ill"),
+    *("low", "long", "left", "multi", "new", "non", "off", "once", "one", "open", "over", "placebo", "post", "pre"),
+    *("right", "second", "self", "short", "single", "six", "so", "three", "time", "twice", "two", "up", "well"),
+))  # fmt: skip
+"""The first parts of compounds that keep their hyphen, such as "long-term"."""
+_LAST_PARTS = frozenset((
+    *("acting", "associated", "based", "blind", "blinded", "containing", "controlled", "dependent", "fold", "free"),
+    *("group", "hour", "induced", "level", "like", "line", "mediated", "month", "naive", "point", "related"),
+    *("resistant", "response", "risk", "site", "specific", "term", "threatening", "treated", "week", "wide", "year"),
+))  # fmt: skip
+"""The last parts of such compounds, as in "risk-based"."""
 _BROKEN_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]{2,})-\n([a-z][^\W\d_]+)")
 _FILE_NAME = re.compile(r"\.(?:docx?|dot|rtf|pdf|indd|qxd|p65|pptx?|xlsx?|wpd|tex|dvi|ps|txt|html?)$", re.I)
 _NO_TITLE = re.compile(
@@ -58,8 +77,9 @@ def read_pdf(stream: BinaryIO, max_pages: int | None = None) -> Iterator[ParsedF
     parts = list(_texts(pages, _Recognition(stream)))
     yield from (part for part in parts if isinstance(part, UnreadablePart))
     texts = [part if isinstance(part, str) else "" for part in parts]
-    words = frozenset(word for text in texts for word in _WORD.findall(text.lower()))
-    cleaned = [_cleaned(text, words) for text in texts]
+    tidied = [_tidied(text) for text in texts]
+    words = _words(tidied)
+    cleaned = [_BROKEN_WORD.sub(lambda found: _joined(found[1], found[2], words), text) for text in tidied]
     if not any(map(str.isalnum, "".join(cleaned))):
         detail = next((part.error.detail for part in parts if isinstance(part, UnreadablePart)), "the pages are blank")
         raise InputError("no_text_layer", f"no text on any of {len(texts)} pages: {detail}")
@@ -73,6 +93,16 @@ def _page_starts(texts: Sequence[str]) -> list[int]:
         starts.append(at)
         at += len(text) + len(_BETWEEN) if text else 0
     return starts
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece of text in one font: the size of its glyphs, the height of its baseline and its rise, in points."""
+
+    text: str
+    size: float
+    height: float
+    rise: float
 
 
 class _Recognition:
@@ -105,8 +135,8 @@ def _texts(pages: Sequence[PageObject], recognize: Callable[[int], str]) -> Iter
     size = 0
     for number, page in enumerate(pages, 1):
         try:
-            text = page.extract_text()
-            if not any(map(str.isalnum, text)) and _has_picture(page):
+            text = _page_text(page)
+            if not any(map(str.isalnum, text)) and next(iter(page.images.keys()), None) is not None:
                 text = recognize(number - 1)
         except InputError as error:
             yield UnreadablePart(f":page {number}", error)
@@ -122,11 +152,75 @@ def _texts(pages: Sequence[PageObject], recognize: Callable[[int], str]) -> Iter
         yield text
 
 
-def _has_picture(page: PageObject) -> bool:
-    return next(iter(page.images.keys()), None) is not None
+def _page_text(page: PageObject) -> str:
+    """Return the text of a page, with raised digits and marks as powers, units or marks in brackets."""
+    pieces: list[_Piece] = []
+    rise = 0.0
+
+    def note_rise(operator: bytes, operands: Any, *_: object) -> None:
+        nonlocal rise
+        if operator == b"Ts":
+            rise = float(operands[0])
+
+    def note_text(text: str, matrix: Sequence[float], text_matrix: Sequence[float], _: object, size: float) -> None:
+        scale = math.hypot(text_matrix[2], text_matrix[3]) * math.hypot(matrix[2], matrix[3])
+        height = text_matrix[4] * matrix[1] + text_matrix[5] * matrix[3] + matrix[5]
+        pieces.append(_Piece(text, size * scale, height, rise * scale))
+
+    _part_pieces(page)
+    whole = page.extract_text(visitor_operand_before=note_rise, visitor_text=note_text)
+    if "".join(piece.text for piece in pieces) != whole:  # pypdf has reordered them, as for text from right to left
+        return whole
+    return _with_superscripts([piece for piece in pieces if piece.text])
+
+
+def _part_pieces(page: PageObject) -> None:
+    """Let pypdf begin a new piece where the text rises or changes its size: it does so where a font is set."""
+    content = page.get_contents()
+    if content is None:
+        return
+    operations: list[Any] = []
+    font: Any = None
+    scale = 1.0
+    for operands, operator in content.operations:
+        rises = operator == b"Ts"
+        resized = operator == b"Tm" and operands[3] != scale
+        if operator == b"Tf":
+            font = operands
+        elif font is not None and (rises or resized):
+            operations.append((font, b"Tf"))
+        if resized:
+            scale = operands[3]
+        operations.append((operands, operator))
+    if len(operations) > len(content.operations):
+        content.operations = operations
+        page[NameObject("/Contents")] = content
+
+
+def _with_superscripts(pieces: Sequence[_Piece]) -> str:
+    """Join pieces; one of smaller glyphs that stand higher than those before it is a superscript."""
+    text, base = "", None
+    for place, piece in enumerate(pieces):
+        if base and _is_raised(piece, base) and text[-1:].strip():
+            after = pieces[place + 1].text if place + 1 < len(pieces) else ""
+            shown, joined = superscript(piece.text.strip(), text, after)
+            text = (text.rstrip() if joined else text) + shown
+        else:
+            text += piece.text
+            base = piece if piece.text.strip() else base
+    return text
+
+
+def _is_raised(piece: _Piece, base: _Piece) -> bool:
+    lift = piece.height + piece.rise - base.height - base.rise
+    smaller = piece.rise > 0 or piece.size < _LARGEST_RAISED * base.size
+    return smaller and 0.1 * base.size < lift < base.size and len(piece.text.strip()) <= _LONGEST_RAISED
 
 
 def _open_pdf(stream: BinaryIO) -> tuple[PdfReader, Sequence[PageObject]]:
+    if (kind := kind_of(stream.read(64))) and not kind.startswith("a PDF"):
+        raise InputError("unreadable_pdf", f"the file is {kind}")
+    stream.seek(0)
     try:
         reader = PdfReader(stream)
         if reader.is_encrypted and reader.decrypt("") == PasswordType.NOT_DECRYPTED:
@@ -151,20 +245,30 @@ def _title(reader: PdfReader) -> str:
     return "" if names_file or len(_WORD.findall(title)) < 2 else title
 
 
-def _cleaned(text: str, words: frozenset[str]) -> str:
-    """Return a page's text with letters for ligatures, single spaces, and words joined that a line end divides.
-
-    `words` are those of the whole document, in lower case.
-    """
+def _tidied(text: str) -> str:
+    """Return a page's text with letters for ligatures and with single spaces."""
     text = _LINE_EDGES.sub("\n", _SPACES.sub(" ", tidy(text).replace("\xad\n", "").translate(_SYMBOLS)))
-    text = _BLANK_LINES.sub("\n\n", visible(text)).strip()
-    return _BROKEN_WORD.sub(lambda found: _joined(found[1], found[2], words), text)
+    return _BLANK_LINES.sub("\n\n", visible(text)).strip()
+
+
+def _words(texts: Sequence[str]) -> frozenset[str]:
+    """Return the words of a document, and the parts of its compounds, in lower case, without those at line ends."""
+    found = (word for text in texts for word in _WORD.findall(_BROKEN_WORD.sub(" ", text).lower()))
+    return frozenset(part for word in found for part in (word, *word.split("-")))
 
 
 def _joined(head: str, tail: str, words: frozenset[str]) -> str:
-    """Join a divided word. The hyphen is removed only if the document has the word without a hyphen elsewhere."""
-    whole = head + tail
-    return whole if whole.lower() in words else f"{head}-{tail}"
+    """Join a word that a line end divides.
+
+    The hyphen stays where the document has it elsewhere. If the document has the word nowhere, it also stays beside
+    parts of compounds such as "long" and "based", and between two words that the document has by themselves.
+    """
+    whole, first = (head + tail).lower(), head.lower()
+    if f"{first}-{tail}" in words or (whole not in words and (first in _FIRST_PARTS or tail in _LAST_PARTS)):
+        return f"{head}-{tail}"
+    if whole not in words and first in words and tail in words and len(tail) > 3:
+        return f"{head}-{tail}"
+    return head + tail
 
 
 def _message(error: BaseException) -> str:

@@ -74,7 +74,7 @@ class PageRecognizer:
         ]
         layout = self._layout(picture)
         names = layout.class_names or ()
-        boxes = [(_rectangle(box), name) for box, name in zip(() if not names else layout.boxes, names, strict=True)]
+        boxes = [(_bounds(box), name) for box, name in zip(() if not names else layout.boxes, names, strict=True)]
         regions = _by_region(lines, boxes)
         text, above = "", 0.0
         for kind, group, box in (regions[at] for at in _reading_order([one[2] for one in regions])):
@@ -84,13 +84,10 @@ class PageRecognizer:
         return text.strip()
 
 
-def _bounds(corners: np.ndarray) -> Box:
-    (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
-    return float(left), float(top), float(right), float(bottom)
-
-
-def _rectangle(box: Sequence[float]) -> Box:
-    left, top, right, bottom = map(float, box)
+def _bounds(corners: Any) -> Box:
+    """Return the bounds of points (x, y), or of boxes."""
+    points = np.asarray(corners, dtype=float).reshape(-1, 2)
+    (left, top), (right, bottom) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
     return left, top, right, bottom
 
 
@@ -105,25 +102,18 @@ def _by_region(lines: Iterable[Line], boxes: Sequence[tuple[Box, str]]) -> list[
     alone: list[tuple[str, list[Line], Box]] = []
     for box, text in lines:
         x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-        at = next((at for at, (region, _) in enumerate(by_size) if _holds(region, x, y)), None)
+        holding = (at for at, ((a, b, c, d), _) in enumerate(by_size) if a <= x <= c and b <= y <= d)
+        at = next(holding, None)
         if at is None:
             alone.append(("", [(box, text)], box))
         else:
             held[at].append((box, text))
-    regions = [(name, group, _around(group)) for (_, name), group in zip(by_size, held, strict=True) if group]
+    regions = [
+        (name, group, _bounds([box for box, _ in group]))
+        for (_, name), group in zip(by_size, held, strict=True)
+        if group
+    ]
     return [one for one in (*regions, *alone) if one[0] not in _MARGINS]
-
-
-def _holds(region: Box, x: float, y: float) -> bool:
-    left, top, right, bottom = region
-    return left <= x <= right and top <= y <= bottom
-
-
-def _around(lines: Sequence[Line]) -> Box:
-    boxes = np.array([box for box, _ in lines])
-    left, top = boxes[:, :2].min(axis=0).tolist()
-    right, bottom = boxes[:, 2:].max(axis=0).tolist()
-    return left, top, right, bottom
 
 
 def _region_text(lines: Sequence[Line], kind: str) -> str:

@@ -1,47 +1,145 @@
-"""How well classifiers that read nothing but the question tell refusal questions, and the types of questions.
+"""Questions in words with masked names, and classifiers that tell refusals from them alone.
 
 The drugs are divided into two halves by a hash. A classifier is trained on questions on the drugs of one half and
 tested on those of the other, in both directions, so that it cannot learn the questions of a drug. In each half equally
-many questions of each class are drawn by a hash of their ids. Source of the method: Gururangan et al. 2018, "Annotation
-Artifacts in Natural Language Inference Data", who classify hypotheses without their premises.
+many refusals and other questions are drawn by a hash of their ids. The classifier is multinomial naive Bayes with
+additive smoothing over n-grams, which has no random state and no iterations. Sources: Gururangan et al. 2018,
+"Annotation Artifacts in Natural Language Inference Data", who classify hypotheses without their premises; Manning,
+Raghavan and Schütze 2008, §13.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fdarx_core.evaluation.audit_figures import LEAST_DRUGS, LEAST_QUESTIONS, AuditFigure, DrugBootstrap
-from fdarx_core.evaluation.audit_questions import AuditedQuestion
-from fdarx_core.evaluation.metrics import Codes, Numbers
-from fdarx_core.evaluation.naive_bayes import (
-    FeatureOccurrences,
-    character_features,
-    cross_fitted_scores,
-    word_features,
-)
-from fdarx_core.records import Estimate, content_id
-from fdarx_core.storage.published import QUESTION_TYPES
+from fdarx_core.evaluation.metrics import Codes, Mask, Numbers, divide
+from fdarx_core.labels.drugs import Words, words_of
+from fdarx_core.records import QuestionAnswer, content_id
+from fdarx_core.records.question_types import QUESTION_TYPES
 
+LEAST_QUESTIONS = 40
+"""Questions of a class from which on a figure is measured."""
 MOST_DRAWN = 5000
 """Questions of a class that are drawn in one half of the drugs at most; more make the figures no more exact."""
-REFUSAL_AUC_BOUNDS = (0.40, 0.60)
-"""The AUC of telling refusals from the question alone with which an audit passes; 0.38 is 0.62 if it is flipped."""
+_SMOOTHING = 1.0
+DRUG = "thedrug"
+LABELER = "thelabeler"
+"""The words that replace the names of a label's drug, and the name of its labeler."""
 
-BALANCED_DRUGS = 20
-"""The drugs from which these bounds hold: the questions of fewer drugs cannot be balanced by topic."""
+Features: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32], int]
+"""Occurrences of features: the text of each, its feature, and the number of different features. Twenty thousand
+questions have millions of occurrences."""
 
-MASKS = {"drug": "drug names masked", "drug_entity": "drug names masked, entities left out"}
-FEATURES = {"words": "words and word pairs", "characters": "n-grams of 3 to 5 characters"}
-_TYPE_NAMES = "factual, multi-hop or refusal"
-_REFUSAL_METRICS = {
-    "refusal_f1": "F1 of refusals",
-    "refusal_accuracy": "Accuracy of telling refusals",
-    "refusal_auc": "AUC of telling refusals",
-}
-_CELLS = 2**22
-"""Cells of a matrix of weighted questions in memory (32 MB)."""
+
+@dataclass(frozen=True, slots=True)
+class AuditedLabel:
+    """The names in one label.
+
+    `drug` is that of `Label`, the same for all labels of a drug; `names` are all names of the drug, and `labeler` the
+    name of the company, "" if it is not known.
+    """
+
+    set_id: str
+    drug: str
+    names: Sequence[str]
+    labeler: str = ""
+
+
+@dataclass(slots=True)
+class AuditedQuestion:
+    """A question in words, without case and signs.
+
+    `words` are those of the question; in `masked` the names of the drug and labeler are replaced; in `bare` the
+    entities of refusal questions are left out too. `answer` has the words of the gold answer, masked like the question.
+    """
+
+    id: str
+    is_refusal: bool
+    set_id: str
+    drug: str
+    words: Words
+    masked: Words
+    answer: Words
+    bare: Words = ()
+
+
+class Phrases:
+    """Phrases to look for in texts, each with the words that replace it."""
+
+    def __init__(self, phrases: Iterable[tuple[str, Words]]) -> None:
+        self._by_first: dict[str, list[tuple[Words, Words]]] = defaultdict(list)
+        for words, put in {words_of(phrase): put for phrase, put in phrases}.items():
+            if words:
+                self._by_first[words[0]].append((words, put))
+        for found in self._by_first.values():
+            found.sort(key=lambda one: (-len(one[0]), one))
+
+    def replaced(self, text: Words) -> Words:
+        """Return the words of a text with all phrases replaced, of overlapping phrases the first, of these the longest.
+
+        Neighbouring replacements that are equal become one.
+        """
+        made: list[str] = []
+        at = 0
+        last: Words = ()
+        while at < len(text):
+            fits = (one for one in self._by_first.get(text[at], ()) if text[at : at + len(one[0])] == one[0])
+            words, put = next(fits, (text[at : at + 1], None))
+            if put is None:
+                made.extend(words)
+            elif put != last:
+                made.extend(put)
+            last = put or ()
+            at += len(words)
+        return tuple(made)
+
+
+def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[AuditedLabel]) -> list[AuditedQuestion]:
+    """Return the questions in words, in the order of a hash of their ids, which does not depend on the given order.
+
+    Names of the drug are replaced by one word. Entities are left out and not replaced, because only refusal questions
+    have an entity, so that a word in its place would tell them. For the same reason the entities of all questions are
+    left out of every question. Questions are read once and not kept.
+
+    Args:
+        questions: the questions of a build.
+        labels: the names in their labels. Where a label is not given, the question's own `drug_name` is the drug.
+    """
+    named = {one.set_id: one for one in labels}
+    masks: dict[str, Phrases] = {}
+    entities: set[str] = set()
+    made = []
+    for row in questions:
+        label = named.setdefault(row.set_id, AuditedLabel(row.set_id, "", [row.drug_name]))
+        if row.set_id not in masks:
+            masks[row.set_id] = Phrases([(label.labeler, (LABELER,)), *((name, (DRUG,)) for name in label.names)])
+        # equal words of all texts are one object, because a build has many questions
+        words, answer = (tuple(map(sys.intern, words_of(text))) for text in (row.question, row.answer))
+        question = AuditedQuestion(
+            row.id,
+            not QUESTION_TYPES[row.type].answerable,
+            sys.intern(row.set_id),
+            sys.intern(label.drug or row.drug_name.strip().casefold()),
+            words,
+            masks[row.set_id].replaced(words),
+            masks[row.set_id].replaced(answer),
+        )
+        made.append(question)
+        entities.add(row.entity)
+    made.sort(key=lambda one: (content_id("audit", one.id), one.set_id, one.words, one.answer))
+    left_out = Phrases((entity, ()) for entity in entities)
+    for one in made:
+        one.bare = left_out.replaced(one.masked)
+    return made
 
 
 def drug_halves(drugs: Sequence[str]) -> Codes:
@@ -51,132 +149,28 @@ def drug_halves(drugs: Sequence[str]) -> Codes:
     return np.array([half_of[drug] for drug in drugs], np.int64)
 
 
-def drawn_questions(halves: Codes, classes: Codes, number: int) -> tuple[Codes, str]:
-    """Draw equally many questions of each class in each half, the first in order.
+def drawn_questions(ids: Sequence[str], halves: Codes, refusals: Mask) -> tuple[Codes, str]:
+    """Draw equally many refusals and other questions in each half, by a hash of their ids.
+
+    The first in order would be of the first labels, and of a class with few questions of all labels: a classifier would
+    then tell the labels apart, for example by their dosage forms, and not the classes.
 
     Returns:
         The numbers of the drawn questions in order, and why they are too few, "" where they are enough.
     """
     picked: list[Codes] = []
-    least = len(halves)
+    order = np.array(sorted(range(len(ids)), key=lambda at: content_id("draw", ids[at])), np.int64)
+    least, needed = len(halves), LEAST_QUESTIONS // 2
     for half in (0, 1):
-        groups = [np.flatnonzero((halves == half) & (classes == one)) for one in range(number)]
+        groups = [order[(halves[order] == half) & (refusals[order] == one)] for one in (False, True)]
         size = min(MOST_DRAWN, *map(len, groups))
         least = min(least, size)
         picked += [group[:size] for group in groups]
-    needed = LEAST_QUESTIONS // 2
     reason = f"a half of the drugs has {least} questions of a class, and {needed} are needed" if least < needed else ""
     return np.sort(np.concatenate(picked)), reason
 
 
-def classifier_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugBootstrap) -> list[AuditFigure]:
-    """Return F1, accuracy and AUC of classifiers of refusals, and macro-F1 of classifiers of the three types."""
-    halves = drug_halves([one.drug for one in questions])
-    refusals = np.array([one.is_refusal for one in questions], np.int64)
-    types = np.array([QUESTION_TYPES.index(one.type) for one in questions], np.int64)
-    return [
-        *_of_classes(questions, bootstrap, halves, refusals, 2),
-        *_of_classes(questions, bootstrap, halves, types, len(QUESTION_TYPES)),
-    ]
-
-
-def _of_classes(
-    questions: Sequence[AuditedQuestion], bootstrap: DrugBootstrap, halves: Codes, classes: Codes, number: int
-) -> list[AuditFigure]:
-    drawn, reason = drawn_questions(halves, classes, number)
-    if bootstrap.drugs < LEAST_DRUGS:
-        reason = f"the build has {bootstrap.drugs} drugs, and {LEAST_DRUGS} are needed"
-    figures = []
-    for mask in MASKS:
-        for kind in FEATURES:
-            if reason:
-                measured: list[Estimate] = [Estimate(None)] * (3 if number == 2 else 1)
-            else:
-                features = _features([questions[at] for at in drawn], mask, kind)
-                scores = cross_fitted_scores(features, halves[drawn], classes[drawn], number)
-                measured = _measured(scores, halves[drawn], classes[drawn], drawn, bootstrap)
-            figures += _named(measured, number, mask, kind, reason, bootstrap.drugs)
-    return figures
-
-
-def _features(questions: Sequence[AuditedQuestion], mask: str, kind: str) -> FeatureOccurrences:
-    texts = [one.masked if mask == "drug" else one.bare for one in questions]
-    return word_features(texts) if kind == "words" else character_features([" ".join(text) for text in texts])
-
-
-def _measured(scores: Numbers, halves: Codes, classes: Codes, drawn: Codes, bootstrap: DrugBootstrap) -> list[Estimate]:
-    number = scores.shape[1]
-    cells = classes * number + scores.argmax(axis=1)
-    confusions = np.eye(number * number)[cells]
-    if number > 2:
-        return [bootstrap.of_sums(confusions, drawn, macro_f1)]
-    f1, accuracy = (bootstrap.of_sums(confusions, drawn, combine) for combine in (refusal_f1, _accuracy))
-    ranks = scores[:, 1] - scores[:, 0]
-    value = area_under_curve(ranks, classes, halves, np.ones((1, len(drawn))))
-    drug_of, weights = bootstrap.drug_of[drawn], bootstrap.weights()
-    step = max(1, _CELLS // len(drawn))
-    samples = [
-        area_under_curve(ranks, classes, halves, weights[at : at + step][:, drug_of])
-        for at in range(0, len(weights), step)
-    ]
-    return [f1, accuracy, bootstrap.estimate(float(value[0]), np.concatenate(samples), drawn)]
-
-
-def _named(
-    measured: Sequence[Estimate], number: int, mask: str, kind: str, reason: str, drugs: int
-) -> list[AuditFigure]:
-    low, high = REFUSAL_AUC_BOUNDS if drugs >= BALANCED_DRUGS else (None, None)
-    keys = {"masked": mask, "features": kind}
-    by = f"by {FEATURES[kind]} ({MASKS[mask]})"
-    if number > 2:
-        name = f"Macro-F1 of the type ({_TYPE_NAMES}) {by}"
-        return [AuditFigure.of("type_macro_f1", keys, measured[0], name=name, chance=1 / number, reason=reason)]
-    return [
-        AuditFigure.of(
-            metric,
-            keys,
-            one,
-            name=f"{name} {by}",
-            chance=0.5,
-            bound=high if metric == "refusal_auc" else None,
-            low_bound=low if metric == "refusal_auc" else None,
-            reason=reason,
-        )
-        for (metric, name), one in zip(_REFUSAL_METRICS.items(), measured, strict=True)
-    ]
-
-
-def f1_scores(confusions: Numbers) -> Numbers:
-    """Return the F1 of each class, 0 for a class that is never predicted and never right.
-
-    Args:
-        confusions: counts by true class and predicted class in the last axis, row by row; other axes are samples.
-    """
-    number = round(confusions.shape[-1] ** 0.5)
-    table = confusions.reshape(*confusions.shape[:-1], number, number)
-    right = np.diagonal(table, axis1=-2, axis2=-1)
-    either = table.sum(axis=-1) + table.sum(axis=-2)
-    return _divided(2 * right, either, 0.0)
-
-
-def refusal_f1(confusions: Numbers) -> Numbers:
-    """Return the F1 of the second of two classes."""
-    return np.asarray(f1_scores(confusions)[..., 1])
-
-
-def macro_f1(confusions: Numbers) -> Numbers:
-    """Return the mean of the F1 of all classes."""
-    return np.asarray(f1_scores(confusions).mean(axis=-1))
-
-
-def _accuracy(confusions: Numbers) -> Numbers:
-    number = round(confusions.shape[-1] ** 0.5)
-    right = confusions[..., :: number + 1].sum(axis=-1)
-    total = confusions.sum(axis=-1)
-    return _divided(right, total, np.nan)
-
-
-def area_under_curve(scores: Numbers, classes: Codes, halves: Codes, weights: Numbers) -> Numbers:
+def area_under_curve(scores: Numbers, refusals: Mask, halves: Codes, weights: Numbers) -> Numbers:
     """Return the area under the ROC curve: the share of pairs of a refusal and another in which the refusal is higher.
 
     Pairs are of questions of the same half, because the other half is scored by another classifier. Equal scores count
@@ -184,7 +178,7 @@ def area_under_curve(scores: Numbers, classes: Codes, halves: Codes, weights: Nu
 
     Args:
         scores: the score of each question.
-        classes: 1 for refusals, 0 for others.
+        refusals: which questions are refusals.
         halves: the half of each question.
         weights: how often each question counts in each sample, shape (samples, questions).
 
@@ -197,14 +191,50 @@ def area_under_curve(scores: Numbers, classes: Codes, halves: Codes, weights: Nu
         order = here[np.argsort(scores[here], kind="stable")]
         starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf))
         weighted = weights[:, order]
-        positive, negative = (np.add.reduceat(weighted * (classes[order] == one), starts, axis=1) for one in (1, 0))
+        positive, negative = (
+            np.add.reduceat(weighted * (refusals[order] == one), starts, axis=1) for one in (True, False)
+        )
         below = np.cumsum(negative, axis=1) - negative
         higher = higher + (positive * (below + negative / 2)).sum(axis=1)
         pairs = pairs + positive.sum(axis=1) * negative.sum(axis=1)
-    return _divided(higher, pairs, np.nan)
+    return divide(higher, pairs)
 
 
-def _divided(one: Numbers, other: Numbers, otherwise: float) -> Numbers:
-    """Return the quotients of numbers of the same shape, `otherwise` where the divisor is 0."""
-    quotients: Numbers = np.divide(one, other, out=np.full(np.shape(one), otherwise), where=other > 0)
-    return quotients
+def ngrams(texts: Sequence[Sequence[str]], lengths: Sequence[int]) -> Features:
+    """Return the n-grams of texts: runs of words, where a text is a tuple of words, or of characters of a string."""
+    numbers: dict[Sequence[str], int] = {}
+    rows, columns = array("i"), array("i")
+    for length in lengths:
+        for row, text in enumerate(texts):
+            grams = [text[at : at + length] for at in range(len(text) - length + 1)]
+            columns.extend([numbers.setdefault(gram, len(numbers)) for gram in grams])
+            rows.extend(repeat(row, len(grams)))
+    return np.array(rows, np.int32), np.array(columns, np.int32), len(numbers)
+
+
+def cross_fitted_scores(features: Features, halves: Codes, refusals: Mask) -> Numbers:
+    """Return the log-odds of each text to be a refusal, by the model of the texts of the other half.
+
+    Args:
+        features: the features of the texts.
+        halves: the half of each text, 0 or 1. Both halves must have texts of both classes.
+        refusals: which texts are refusals.
+
+    Returns:
+        Natural logarithms, shape (texts,). Features that the training texts do not have are ignored.
+    """
+    rows, columns, size = features
+    classes, scores = refusals.astype(np.int64), np.zeros((len(halves), 2))
+    for half in (0, 1):
+        trained, tested = halves != half, halves == half
+        learned = trained[rows]
+        cells = columns[learned] * 2 + classes[rows[learned]]
+        counts = np.bincount(cells, minlength=size * 2).reshape(-1, 2).astype(np.float64)
+        known = counts.sum(axis=1) > 0
+        smoothed = counts + _SMOOTHING
+        weights = np.log(smoothed) - np.log(smoothed[known].sum(axis=0))
+        weights[~known] = 0.0
+        priors = np.bincount(classes[trained], minlength=2) / np.count_nonzero(trained)
+        sums = [np.bincount(rows, weights=weights[columns, at], minlength=len(classes)) for at in (0, 1)]
+        scores[tested] = (np.column_stack(sums) + np.log(priors))[tested]
+    return scores[:, 1] - scores[:, 0]

@@ -1,11 +1,18 @@
-"""Figures of an evaluation from its score rows: metrics by group, differences of cells, and counts of each cell."""
+"""Figures of an evaluation from its score rows: metrics by group, differences of cells, and which may be compared.
+
+A metric that rests on grades may be compared only if one judge gave the grades, by one prompt; two judges give the same
+answers different accuracies. No metric may be compared if one cell answers a larger share of its questions than the
+other does, because the questions that are left out are not left out at random.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,24 +20,26 @@ import pyarrow as pa
 from fdarx_core.evaluation.bootstrap import (
     FLIPS,
     RESAMPLES,
-    MetricSlice,
     PairedRows,
     SliceSums,
     estimate_sums,
     paired_differences,
+    slice_sums,
     with_holm,
 )
 from fdarx_core.evaluation.metrics import (
+    ANSWERABLE,
     HALLUCINATIONS,
     JUDGED,
     Mask,
     Metric,
     ScoreColumns,
-    score_metrics,
+    answerable_questions,
 )
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels.loinc import TOPICS
-from fdarx_core.records import Difference, Estimate, Figure
+from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
+from fdarx_core.records.question_types import QUESTION_TYPES, UNANSWERABLE_TYPES
 
 
 class CellKey(NamedTuple):
@@ -44,7 +53,6 @@ class CellKey(NamedTuple):
         return " · ".join(part for part in self if part)
 
 
-TYPES = ("factual", "multihop", "refusal")
 SMALLEST = 10
 """Questions that a section needs for figures of its own, and a category that is none of `TOPICS`; smaller ones are
 pooled as `OTHER`. With fewer, a rate says little."""
@@ -61,56 +69,43 @@ Group = tuple[str, str, Mask]
 
 def type_groups(columns: ScoreColumns) -> list[Group]:
     """Return each question type, `answerable` for all types but refusal, and `all`."""
-    by_type = {name: columns.is_in("type", name) for name in TYPES}
-    together = {"answerable": ~by_type["refusal"], "all": np.ones(columns.rows, dtype=np.bool_)}
+    by_type = {name: columns.is_in("type", name) for name in QUESTION_TYPES}
+    together = {"answerable": answerable_questions(columns), "all": np.ones(columns.rows, dtype=np.bool_)}
     return [("type", name, rows) for name, rows in (by_type | together).items()]
 
 
-StandingNames = Mapping[str, Sequence[str]]
-"""The categories and the sections of a cell that have figures of their own; all others are pooled as `OTHER`."""
-
-
-def subgroups(columns: ScoreColumns, edges: Edges, standing: StandingNames) -> list[Group]:
+def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
     """Return all questions by category, and the answerable ones by section, length of the label and whether the answer
-    has a number."""
-    answerable = ~columns.is_in("type", "refusal")
-    tertile = np.searchsorted(edges, columns.number("label_characters"))
-    numeric = columns.number("numeric") > 0
-    return [
-        *_by_name(columns, "category", np.ones(columns.rows, dtype=np.bool_), standing),
-        *_by_name(columns, "section", answerable, standing),
-        *(("label_length", name, answerable & (tertile == at)) for at, name in enumerate(LENGTHS)),
-        ("numeric", "numeric", answerable & numeric),
-        ("numeric", "not numeric", answerable & ~numeric),
-    ]
+    has a number.
 
-
-def tertiles(lengths: Collection[int]) -> Edges:
-    """Return the tertiles of the lengths of labels; 0 without labels."""
-    low, high = np.quantile(list(lengths), [1 / 3, 2 / 3]) if lengths else (0.0, 0.0)
-    return float(low), float(high)
-
-
-def _by_name(columns: ScoreColumns, by: str, among: Mask, standing: StandingNames) -> list[Group]:
-    alone = standing[by]
-    groups: list[Group] = [(by, name, among & columns.is_in(by, name)) for name in alone]
-    return [*groups, (by, OTHER, among & ~columns.is_in(by, *alone))]
-
-
-def standing_names(rows: Mapping[str, Mapping[str, int]]) -> StandingNames:
-    """Return the names that have figures of their own, in ascending order, from the rows by category and by section.
-
-    They are those with enough rows; of the categories also all of `TOPICS` that have any, since who asks about a topic
-    must see how few its questions are.
+    Categories and sections with few questions are pooled as `OTHER`; of the categories, `TOPICS` are not, since who
+    asks about a topic must see how few its questions are.
     """
-    return {
-        by: sorted(
-            name
-            for name, count in counts.items()
-            if name not in ("", OTHER) and (count >= SMALLEST or (by == "category" and name in TOPICS))
-        )
-        for by, counts in rows.items()
-    }
+    answerable, everything = answerable_questions(columns), np.ones(columns.rows, dtype=np.bool_)
+    groups: list[Group] = []
+    for by, among, always in (("category", everything, TOPICS), ("section", answerable, ())):
+        counts = Counter(columns.strings(by)[among].tolist())
+        large = (name for name, count in counts.items() if count >= SMALLEST or name in always)
+        shown = sorted({*large} - {"", OTHER})
+        groups += [(by, name, among & columns.is_in(by, name)) for name in shown]
+        groups.append((by, OTHER, among & ~columns.is_in(by, *shown)))
+    tertile = np.searchsorted(edges, columns.number("label_characters"))
+    groups += [("label_length", name, answerable & (tertile == at)) for at, name in enumerate(LENGTHS)]
+    numeric = columns.number("numeric") > 0
+    return [*groups, ("numeric", "numeric", answerable & numeric), ("numeric", "not numeric", answerable & ~numeric)]
+
+
+def length_edges(tables: Iterable[pa.Table]) -> Edges:
+    """Return the tertiles of label_characters over the distinct labels of Score or RetrievalScore tables.
+
+    Give the tables of a whole evaluation, so that "short" means the same in all its cells.
+    """
+    lengths: dict[str, int] = {}
+    for table in tables:
+        distinct = table.select(["set_id", "label_characters"]).group_by(["set_id", "label_characters"]).aggregate([])
+        lengths.update(zip(*(distinct[name].to_pylist() for name in ("set_id", "label_characters")), strict=True))
+    low, high = np.quantile(list(lengths.values()), [1 / 3, 2 / 3]) if lengths else (0.0, 0.0)
+    return float(low), float(high)
 
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
@@ -119,35 +114,41 @@ CATEGORY_METRICS = (HALLUCINATIONS,)
 RETRIEVAL_SUBGROUP_METRICS = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
 
 
-def figure_slices(
-    columns: ScoreColumns,
+def cell_figures(
+    key: CellKey,
+    rows: pa.Table,
     metrics: Mapping[str, Metric],
     by_subgroup: Iterable[str],
     edges: Edges,
-    standing: StandingNames,
-) -> list[tuple[str, str, MetricSlice]]:
-    """Return the slice of each figure of a cell, with its group_by and group."""
-    types = {name: rows for _, name, rows in type_groups(columns)}
-    named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
-    for by, name, rows in subgroups(columns, edges, standing):
-        listed = [*by_subgroup, *(CATEGORY_METRICS if by == "category" else ())]
-        named += [(by, name, (metrics[metric], rows)) for metric in listed if metric in metrics]
-    return named
-
-
-def figures_of_sums(
-    key: CellKey, groups: Sequence[tuple[str, str]], sums: Sequence[SliceSums], *, seed: int, resamples: int = RESAMPLES
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
 ) -> list[Figure]:
-    """Return every figure of one cell from the sums of its slices, and their group_by and group.
+    """Return every figure of one cell.
 
     The keys of a figure are model, setting, retriever, group_by and group: group_by is type, category, section,
     label_length or numeric, and group its value. By type, `answerable` is factual and multi-hop together and `all`
     every question. Metrics that concern no row of a group are left out. Retrieval alone has no model and no setting.
+
+    Args:
+        key: the cell.
+        rows: its Score or RetrievalScore rows.
+        metrics: the metrics by name, each given by question type.
+        by_subgroup: the names of those that are also given by category, section, length and number.
+        edges: `length_edges` of the whole evaluation.
+        seed: fixes the intervals.
+        resamples: bootstrap resamples.
     """
-    estimates = _with_undecided(sums, seed, resamples)
+    columns = ScoreColumns(rows)
+    types = {name: mask for _, name, mask in type_groups(columns)}
+    named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
+    for by, name, mask in subgroups(columns, edges):
+        listed = [*by_subgroup, *(CATEGORY_METRICS if by == "category" else ())]
+        named += [(by, name, (metrics[metric], mask)) for metric in listed if metric in metrics]
+    estimates = _with_undecided(slice_sums(columns, [piece for *_, piece in named]), seed, resamples)
     return [
-        Figure.of(slice_.metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
-        for (by, name), slice_, one in zip(groups, sums, estimates, strict=True)
+        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
+        for (by, name, (metric, _)), one in zip(named, estimates, strict=True)
         if one.rows or one.unscored
     ]
 
@@ -159,7 +160,7 @@ def _with_undecided(sums: Sequence[SliceSums], seed: int, resamples: int) -> lis
     samples at once. Source: Horowitz and Manski 2000.
     """
     affected = [
-        at for at, one in enumerate(sums) if one.metric.name in JUDGED and one.unscored.any() and one.rows.any()
+        at for at, part in enumerate(sums) if part.metric.name in JUDGED and part.unscored.any() and part.rows.any()
     ]
     filled = [sums[at].taking_unscored_as(value) for at in affected for value in (0.0, 1.0)]
     estimates = estimate_sums([*sums, *filled], seed=seed, resamples=resamples)
@@ -175,90 +176,81 @@ Pair = tuple[CellKey, CellKey]
 Wanted = Sequence[tuple[str, str]]
 """(metric, group by question type, or topic)"""
 
-COMPARED: Wanted = (
-    ("accuracy", "factual"),
-    ("accuracy", "multihop"),
-    ("accuracy", "answerable"),
-    ("false_refusal_rate", "answerable"),
-    ("citation_f1", "factual"),
-    ("citation_f1", "multihop"),
-    ("citation_f1", "answerable"),
-    ("citation_f1_eq", "answerable"),
-    ("refusal_f1", "all"),
-    *((HALLUCINATIONS, group) for group in ("answerable", "refusal", "all")),
-    *((HALLUCINATIONS, topic) for topic in TOPICS),
-)
-"""Those by topic are compared between models only, not between settings of one model."""
 
-COMPARED_RETRIEVERS: Wanted = tuple(
-    (metric, group)
-    for metric in ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
-    for group in ("factual", "multihop", "answerable")
-)
+@cache
+def compared_metrics() -> Wanted:
+    """Return what is compared between cells; by topic between models only, not between settings of one model."""
+    return (
+        *(("accuracy", group) for group in ANSWERABLE),
+        ("false_refusal_rate", "answerable"),
+        *(("citation_f1", group) for group in ANSWERABLE),
+        ("citation_f1_eq", "answerable"),
+        ("refusal_f1", "all"),
+        *((HALLUCINATIONS, group) for group in ("answerable", *UNANSWERABLE_TYPES, "all")),
+        *((HALLUCINATIONS, topic) for topic in TOPICS),
+    )
 
 
-def comparisons(
-    cells: Mapping[CellKey, pa.Table],
-    metrics: Wanted = COMPARED,
-    *,
-    seed: int,
-    resamples: int = RESAMPLES,
-    flips: int = FLIPS,
-    wanted: Callable[[CellKey, CellKey], bool] = lambda a, b: True,
-    excluded: Callable[[CellKey, CellKey], Collection[str]] = lambda a, b: (),
-) -> list[Difference]:
-    """Return the differences of all pairs of cells that `alike_pairs` names.
-
-    The key of a difference is group, those of its sides are model, setting and retriever. Pairs and metrics without
-    two labels in common are left out.
-
-    Args:
-        cells: the Score rows of each cell.
-        metrics: the metrics and question types to compare.
-        seed: fixes the intervals.
-        resamples: bootstrap resamples.
-        flips: permutations of the test.
-        wanted: chooses the pairs; Holm's correction counts no others.
-        excluded: returns the metrics in which two cells may not be compared.
-
-    Raises:
-        ValueError: if a cell has a question twice.
-    """
-    pairs = comparison_pairs([pair for pair in alike_pairs(cells) if wanted(*pair)], metrics, excluded)
-    return compare_pairs(cells, pairs, score_metrics(), seed, resamples, flips)
+@cache
+def compared_rankings() -> Wanted:
+    """Return what is compared between retrievers."""
+    metrics = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
+    return tuple((metric, group) for metric in metrics for group in ANSWERABLE)
 
 
 def compare_pairs(
     cells: Mapping[CellKey, pa.Table],
     pairs: Mapping[Pair, Wanted],
     metrics: Mapping[str, Metric],
+    *,
     seed: int,
-    resamples: int,
-    flips: int,
+    resamples: int = RESAMPLES,
+    flips: int = FLIPS,
 ) -> list[Difference]:
-    """Return the differences of these pairs of cells, from their rows; the arguments are those of `comparisons`."""
-    measured = {key: PairedRows(table) for key, table in cells.items()}
+    """Return the differences of pairs of cells.
+
+    The key of a difference is group, those of its sides are model, setting and retriever. Pairs and metrics without
+    two labels in common are left out.
+
+    Args:
+        cells: the rows of each cell.
+        pairs: for each pair, the metrics and groups to compare. Holm's correction counts no others.
+        metrics: the metrics by name.
+        seed: fixes the intervals.
+        resamples: bootstrap resamples.
+        flips: permutations of the test.
+
+    Raises:
+        ValueError: if a cell has a question twice.
+    """
+    measured = {key: PairedRows(cells[key]) for key in dict.fromkeys(key for pair in pairs for key in pair)}
     found: list[Difference] = []
     for (a, b), wanted in pairs.items():
-        slices = pair_slices(measured[a], metrics, wanted)
+        columns = measured[a].columns
+        groups = {name: rows for _, name, rows in type_groups(columns)}
+        groups |= {topic: columns.is_in("category", topic) for topic in TOPICS}
+        slices = [(metrics[metric], groups[group]) for metric, group in wanted]
         differences = paired_differences(measured[a], measured[b], slices, seed=seed, resamples=resamples, flips=flips)
-        found += named_differences((a, b), wanted, differences)
+        found += [
+            replace(one, keys={"group": group}, first=a._asdict(), second=b._asdict())
+            for (_, group), one in zip(wanted, differences, strict=True)
+            if one is not None
+        ]
     return with_holm(found, ["group"])
 
 
-def comparison_pairs(
-    pairs: Iterable[Pair], metrics: Wanted, excluded: Callable[[CellKey, CellKey], Collection[str]]
-) -> dict[Pair, Wanted]:
-    """Return the metrics, each with its question types or topics, to compare in each pair, without those that are
-    excluded there."""
-    return {
-        (a, b): [
+def comparison_pairs(pairs: Iterable[Pair], cells: Mapping[CellKey, SettingProgress]) -> dict[Pair, Wanted]:
+    """Return what to compare in each pair: those of `compared_metrics` for which nothing keeps the two cells apart."""
+    found: dict[Pair, Wanted] = {}
+    for a, b in pairs:
+        apart = barrier(cells[a], cells[b])
+        found[a, b] = [
             (metric, group)
-            for metric, group in metrics
-            if metric not in excluded(a, b) and (group not in TOPICS or a.model != b.model)
+            for metric, group in compared_metrics()
+            if (group not in TOPICS or a.model != b.model)
+            and (apart is None or (apart.kind == "judge" and metric not in JUDGED))
         ]
-        for a, b in pairs
-    }
+    return found
 
 
 def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
@@ -270,18 +262,62 @@ def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
     return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model or {a, b} & given]
 
 
-def pair_slices(first: PairedRows, metrics: Mapping[str, Metric], wanted: Wanted) -> list[MetricSlice]:
-    """Return the slices of a comparison, by the rows of its first cell."""
-    groups = {name: rows for _, name, rows in type_groups(first.columns)}
-    groups |= {topic: first.columns.is_in("category", topic) for topic in TOPICS}
-    return [(metrics[metric], groups[group]) for metric, group in wanted]
+COVERAGE_TOLERANCE = 0.01
+"""By how much the answered shares of two cells that are compared may differ."""
+
+FigureT = TypeVar("FigureT", bound=Figure)
 
 
-def named_differences(pair: Pair, wanted: Wanted, differences: Iterable[Difference | None]) -> list[Difference]:
-    """Return the differences that are defined, with the keys of the group and of both cells."""
-    first, second = (cell._asdict() for cell in pair)
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Why figures of two cells are not compared: `kind` is judge (then only `JUDGED` metrics) or coverage (all)."""
+
+    kind: str
+    first: SettingProgress
+    second: SettingProgress
+
+    @property
+    def reason(self) -> str:
+        """The reason in words, without the names of the cells."""
+        if self.kind == "judge":
+            return f"the judges differ ({judge_text(self.first)}; {judge_text(self.second)})"
+        return f"the coverage differs ({coverage_text(self.first)}; {coverage_text(self.second)})"
+
+
+def barrier(first: SettingProgress, second: SettingProgress) -> Barrier | None:
+    """Return what keeps two cells from being compared, None where nothing does; coverage comes first."""
+    if abs(first.coverage - second.coverage) > COVERAGE_TOLERANCE:
+        return Barrier("coverage", first, second)
+    engines, prompts = (first.judge_engine, second.judge_engine), (first.judge_prompt, second.judge_prompt)
+    if not all(engines):  # an earlier version wrote only the name of the judge
+        same = first.judge == second.judge
+    else:  # a cell without a prompt has no answer that a judge graded
+        same = not all(prompts) or (engines[0] == engines[1] and prompts[0] == prompts[1])
+    return None if same else Barrier("judge", first, second)
+
+
+def with_provenance(figures: Sequence[FigureT], cell: SettingProgress) -> list[FigureT]:
+    """Return figures of a cell with who answered and who graded, by which prompts, and how many questions of those due
+    were answered."""
     return [
-        replace(one, keys={"group": group}, first=first, second=second)
-        for (_, group), one in zip(wanted, differences, strict=True)
-        if one is not None
+        replace(
+            figure,
+            judge=judge_text(cell),
+            prompts=", ".join(filter(None, (cell.answer_prompt, cell.judge_prompt))),
+            engine=cell.engine,
+            answered=cell.covered,
+            due=cell.due,
+        )
+        for figure in figures
     ]
+
+
+def judge_text(cell: SettingProgress) -> str:
+    """Return the judge of a cell with what answers under its name, for example "strong (openai gpt-5)"."""
+    about = ", ".join(filter(None, (cell.judge_engine, cell.judge_prompt)))
+    return f"{cell.judge} ({about})" if about else cell.judge
+
+
+def coverage_text(cell: SettingProgress) -> str:
+    """Return how many of the questions due have an answer, for example "1 of 323 answered"."""
+    return f"{cell.covered:,} of {cell.due:,} answered"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.records import Equivalence, Passage, QuestionAnswer
+from fdarx_core.text.sentences import split_sentences
 from fdarx_core.verify.exact import quoted_span
 
 
@@ -39,7 +39,7 @@ def passage_keys(set_id: str, indices: Sequence[int], set_ids: Sequence[str] = (
 
 def gold_keys(question: QuestionAnswer) -> list[PassageKey]:
     """Return the keys of the gold passages; a refusal question has none, because no passage contains its answer."""
-    return [] if question.type == "refusal" else passage_keys(question.set_id, gold_indices(question))
+    return passage_keys(question.set_id, gold_indices(question)) if question.answerable else []
 
 
 def equivalents_by_gold(equivalence: Equivalence | None) -> Mapping[PassageKey, set[PassageKey]]:
@@ -56,31 +56,27 @@ def equivalences(questions: Sequence[QuestionAnswer], passages: Sequence[Passage
 
     `passages` are all passages of the label; a gold passage that is not among them has no equivalent passages.
     """
-    by_index = {one.doc_chunk_index: one.text for one in sorted(passages, key=lambda one: one.doc_chunk_index)}
-    return [_equivalence(question, by_index) for question in questions if question.type != "refusal"]
-
-
-def _equivalence(question: QuestionAnswer, passages: Mapping[int, str]) -> Equivalence:
-    equivalence = Equivalence(question.id, question.set_id)
-    gold = gold_indices(question)
-    for index in dict.fromkeys(one for one in gold if one in passages):
-        stated = _stated(question, passages[index])
-        for other, text in passages.items():
-            if other not in gold and (why := _why(passages[index], stated, text)):
-                equivalence.gold.append(index)
-                equivalence.members.append(other)
-                equivalence.why.append(why)
-    return equivalence
-
-
-def _stated(question: QuestionAnswer, gold: str) -> list[str]:
-    """Return the sentences of a gold passage that stand in the answer word for word."""
-    spans = [quoted_span(one, gold) for one in split_sentences(question.answer)]
-    return list(dict.fromkeys(gold[slice(*span)] for span in spans if span))
-
-
-def _why(gold: str, stated: Sequence[str], text: str) -> str:
-    """Return the rule by which a passage may replace the gold passage, "" if none applies."""
-    if gold.split() == text.split():
-        return "near_duplicate"
-    return "same_statement" if stated and all(quoted_span(one, text) for one in stated) else ""
+    by_index = {one.doc_chunk_index: one.text for one in sorted(passages, key=lambda passage: passage.doc_chunk_index)}
+    found = []
+    for question in questions:
+        if not question.answerable:
+            continue
+        equivalence = Equivalence(question.id, question.set_id)
+        gold, sentences = gold_indices(question), split_sentences(question.answer)
+        for index in dict.fromkeys(one for one in gold if one in by_index):
+            spans = [quoted_span(sentence, by_index[index]) for sentence in sentences]
+            stated = list(dict.fromkeys(by_index[index][slice(*span)] for span in spans if span))
+            for other, text in by_index.items():
+                why = ""
+                if other in gold:
+                    continue
+                if by_index[index].split() == text.split():
+                    why = "near_duplicate"
+                elif stated and all(quoted_span(one, text) for one in stated):
+                    why = "same_statement"
+                if why:
+                    equivalence.gold.append(index)
+                    equivalence.members.append(other)
+                    equivalence.why.append(why)
+        found.append(equivalence)
+    return found

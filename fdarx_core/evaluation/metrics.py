@@ -1,16 +1,19 @@
-"""Metrics over many answers or rankings, defined by sums within each label.
+"""The metrics of every job: a function of one row with a name (`mean_metric`), or of sums within each label (`Metric`).
 
 Sums of labels add up. The metric of a bootstrap sample of labels is therefore a matrix product, not a pass over rows.
-Rows that carry their own numbers become columns by `measure_table`; a measure that a row should have and lacks counts
-as unscored: the row names it in `unscored` as `field: reason`. Another package adds a metric by the entry point group
-`fdarx.metrics`. Source: FDARxBench §3.5, §4.1, §4.2, §B.6–B.8.
+`metric_table` makes columns of the numbers that functions return for rows. A number that a row should have and lacks
+counts as unscored: the row names it in `unscored` as `field: reason`. Another package adds a function of an answer by
+the entry point group `fdarx.metrics`, a caller by `fdarx_core.evaluate(metrics=…)`.
+Source: FDARxBench §3.5, §4.1, §4.2, §B.6–B.8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cache, partial
+import inspect
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -18,31 +21,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fdarx_core.plugins import PluginError, load_plugins
-from fdarx_core.records import Grade, Prediction, QuestionAnswer, RetrievalScore
+from fdarx_core.evaluation.ranking import RANKING_METRICS
+from fdarx_core.plugins import load_plugins
+from fdarx_core.records import Grade, Prediction, QuestionAnswer, content_id
+from fdarx_core.records.question_types import UNANSWERABLE_TYPES, TypeNames, is_answerable
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class CellFacts:
-    """What holds for all rows of a cell: the columns with a value in any row, and whether refusal questions occur."""
-
-    measured: frozenset[str]
-    refusals: bool
-
-
 class ScoreColumns:
     """The columns of Score or RetrievalScore rows, sorted by cluster and question.
 
-    `clusters` are the distinct clusters in ascending order; `cluster_of` gives each row's position among them. Where
-    the table is a part of the rows of a cell, `facts` are those of the whole cell.
+    `clusters` are the distinct clusters in ascending order; `cluster_of` gives each row's position among them.
     """
 
-    def __init__(self, table: pa.Table, facts: CellFacts | None = None) -> None:
-        self._facts = facts
+    def __init__(self, table: pa.Table) -> None:
         self._table = table.sort_by([("cluster", "ascending"), ("question_id", "ascending")]).combine_chunks()
         encoded = pc.dictionary_encode(self._table["cluster"].combine_chunks())  # in the order of the rows
         self.clusters: list[str] = encoded.dictionary.to_pylist()
@@ -65,16 +60,8 @@ class ScoreColumns:
         return self._numbers[name]
 
     def measured(self, name: str) -> bool:
-        """Return whether the column has a number in any row of the cell."""
-        return name in self.facts.measured
-
-    @property
-    def facts(self) -> CellFacts:
-        if self._facts is None:
-            measured = (name for name in self._table.column_names if self._table[name].null_count < self.rows)
-            refusals = "type" in self._table.column_names and bool(self.is_in("type", *REFUSAL).any())
-            self._facts = CellFacts(frozenset(measured), refusals)
-        return self._facts
+        """Return whether the column has a number in any row."""
+        return name in self._table.column_names and self._table[name].null_count < self.rows
 
     def is_in(self, name: str, *values: str) -> Mask:
         """Return the mask of the rows in which the column has one of the values."""
@@ -88,11 +75,10 @@ class ScoreColumns:
         return np.asarray(self._table[name].to_pylist(), dtype=np.str_)
 
 
-ANSWERABLE = ("factual", "multihop", "answerable")
-REFUSAL = ("refusal",)
+ANSWERABLE = TypeNames("answerable", chosen=is_answerable)
+REFUSAL = UNANSWERABLE_TYPES
 ALL = ("all",)
-EVERY = ("factual", "multihop", "refusal", "answerable", "all")
-
+EVERY = TypeNames("answerable", "all")
 
 HALLUCINATIONS = "hallucination_rate"
 """The share of wrong answers among all graded ones: of an answerable question, those graded incorrect; of a refusal
@@ -102,7 +88,9 @@ Sources: Wei et al. 2024 (SimpleQA), which tells incorrect from not attempted; F
 
 RowMask = Callable[["ScoreColumns"], Mask]
 """Marks the rows that a metric is about."""
-AnswerScorer = Callable[[QuestionAnswer, Prediction, Grade | None], float | None]
+RowFunction = Callable[..., float | None]
+"""Returns the number of one row, None where it has no meaning."""
+AnswerFunction = Callable[[QuestionAnswer, Prediction, Grade | None], float | None]
 """Returns the number of one answer from the question, the prediction and its grade; None where it has no meaning."""
 
 
@@ -110,20 +98,48 @@ AnswerScorer = Callable[[QuestionAnswer, Prediction, Grade | None], float | None
 class Metric:
     """One metric over many rows.
 
-    `over` marks the rows that the metric is about. `components` gives k numbers for every row of the table, shape
-    (rows, k), which are summed; NaN marks a row that could not be measured, and counts as unscored. `combine` turns
-    sums of shape (…, k) into values of shape (…), NaN where they have no meaning. `types` are the groups by question
-    type that the metric is reported for. `score` gives the number of one answer where `Score` has no field for it; the
-    evaluation keeps it in `Score.extra` under the metric's name. `title` is the name in tables, by default `name`.
+    Attributes:
+        name: the name in files and tables.
+        over: marks the rows that the metric is about.
+        components: gives k numbers for every row of the table, shape (rows, k), which are summed; NaN marks a row that
+            could not be measured, and counts as unscored.
+        combine: turns sums of shape (…, k) into values of shape (…), NaN where they have no meaning.
+        types: the groups by question type that an evaluation reports it for.
+        function: returns the number of one row, where the metric is a mean of such numbers; see `mean_metric`.
+        field: the name in the `unscored` of a row without this number, by default that of the metric.
+        title: the name in tables, by default `name`.
     """
 
     name: str
     over: RowMask
     components: Callable[[ScoreColumns], Numbers]
     combine: Callable[[Numbers], Numbers]
-    types: tuple[str, ...]
-    score: AnswerScorer | None = None
+    types: Collection[str] = ()
+    function: RowFunction | None = None
+    field: str = ""
     title: str = ""
+
+    def number(self, *row: Any) -> float | None:
+        """Return the number of one row; only of a metric made by `mean_metric`."""
+        assert self.function is not None, self.name
+        return self.function(*row)
+
+
+def mean_metric(
+    function: RowFunction, name: str = "", *, field: str = "", types: Collection[str] = (), title: str = ""
+) -> Metric:
+    """Return the mean of a function of a row, about the rows that have its number and those that should have it.
+
+    The name is by default that of the function; for the other arguments see `Metric`.
+    """
+    name = name or function.__name__
+
+    def over(columns: ScoreColumns) -> Mask:
+        return ~np.isnan(columns.number(name)) | (columns.number(_lacking(name)) > 0)
+
+    return Metric(
+        name, over, lambda columns: mean_components(columns.number(name)), ratio, types, function, field or name, title
+    )
 
 
 def metric_components(metric: Metric, columns: ScoreColumns) -> tuple[Mask, Mask, Numbers]:
@@ -154,7 +170,7 @@ def every_row(columns: ScoreColumns) -> Mask:
 
 
 def refusal_questions(columns: ScoreColumns) -> Mask:
-    return columns.is_in("type", "refusal")
+    return columns.is_in("type", *REFUSAL)
 
 
 def answerable_questions(columns: ScoreColumns) -> Mask:
@@ -188,7 +204,7 @@ def share_of(column: str, value: str, base: RowMask) -> Callable[[ScoreColumns],
     return components
 
 
-def column_mean(column: str, about: RowMask, types: tuple[str, ...], name: str = "") -> Metric:
+def column_mean(column: str, about: RowMask, types: Collection[str], name: str = "") -> Metric:
     """Return the mean of a column, by default under its name; it concerns no row where no row has a value."""
 
     def over(columns: ScoreColumns) -> Mask:
@@ -197,24 +213,8 @@ def column_mean(column: str, about: RowMask, types: tuple[str, ...], name: str =
     return Metric(name or column, over, lambda columns: mean_components(columns.number(column)), ratio, types)
 
 
-def attempts(columns: ScoreColumns) -> Mask:
-    """Return the answerable questions except those that the judge found not attempted."""
-    return answerable_questions(columns) & ~columns.is_in("grade", "not_attempted")
-
-
-ANSWERS: tuple[Metric, ...] = (
-    Metric("accuracy", answerable_questions, share_of("grade", "correct", graded), ratio, ANSWERABLE),
-    Metric("accuracy_given_attempted", attempts, share_of("grade", "correct", graded), ratio, ANSWERABLE),
-    Metric("not_attempted_rate", answerable_questions, share_of("grade", "not_attempted", graded), ratio, ANSWERABLE),
-    Metric("false_refusal_rate", answerable_questions, share_of("outcome", "refused", understood), ratio, ANSWERABLE),
-    Metric("unparsed_rate", every_row, share_of("outcome", "unparsed", every_row), ratio, EVERY),
-    Metric("failed_rate", every_row, share_of("outcome", "failed", every_row), ratio, EVERY),
-    *(column_mean(name, answerable_questions, ANSWERABLE) for name in ("bleu", "meteor", "rouge_l", "bert_score")),
-)
-
 JUDGED = frozenset({"accuracy", "accuracy_given_attempted", "not_attempted_rate", HALLUCINATIONS})
 """The metrics that rest on the grades of a judge."""
-
 
 CountMetric = Callable[[Numbers], Numbers]
 """A citation metric of counts, shape (…, 4): right citations, citations, gold passages found, gold passages."""
@@ -234,6 +234,11 @@ CITATION_METRICS: dict[str, CountMetric] = {
 }
 
 
+def gold_marked(columns: ScoreColumns) -> Mask:
+    """Return the answerable questions with gold passages."""
+    return answerable_questions(columns) & (columns.number("gold") > 0)
+
+
 def citation_metrics(right: str, found: str, suffix: str) -> tuple[Metric, ...]:
     """Return the six metrics on the columns of Score that count right citations and gold passages found.
 
@@ -243,7 +248,7 @@ def citation_metrics(right: str, found: str, suffix: str) -> tuple[Metric, ...]:
     """
 
     def over(columns: ScoreColumns) -> Mask:
-        return answerable_questions(columns) & (columns.number("gold") > 0) & columns.measured(right)
+        return gold_marked(columns) & columns.measured(right)
 
     def counts(columns: ScoreColumns) -> Numbers:
         made = np.column_stack([columns.number(name) for name in (right, "cited", found)])
@@ -255,19 +260,15 @@ def citation_metrics(right: str, found: str, suffix: str) -> tuple[Metric, ...]:
         without_citations = (rows[:, 1] == 0) & (rows[:, 3] > 0)
         return mean_components(np.where(without_citations, 0.0, metric(rows)))
 
-    return (
-        *(
-            Metric(f"citation_{name}{suffix}", over, partial(macro, metric), ratio, ANSWERABLE)
-            for name, metric in CITATION_METRICS.items()
-        ),
-        *(
-            Metric(f"citation_{name}_micro{suffix}", over, counts, metric, ANSWERABLE)
-            for name, metric in CITATION_METRICS.items()
-        ),
-    )
-
-
-CITATIONS: tuple[Metric, ...] = (*citation_metrics("hits", "hits", ""), *citation_metrics("eq_right", "eq_hits", "_eq"))
+    macros = [
+        Metric(f"citation_{name}{suffix}", over, partial(macro, metric), ratio, ANSWERABLE)
+        for name, metric in CITATION_METRICS.items()
+    ]
+    micros = [
+        Metric(f"citation_{name}_micro{suffix}", over, counts, metric, ANSWERABLE)
+        for name, metric in CITATION_METRICS.items()
+    ]
+    return (*macros, *micros)
 
 
 def asked_to_refuse(columns: ScoreColumns) -> Mask:
@@ -276,7 +277,7 @@ def asked_to_refuse(columns: ScoreColumns) -> Mask:
     A refusal is a positive prediction and a refusal question a positive case, so that refusing an answerable question
     is a false positive. All questions count whose reply could be parsed.
     """
-    return np.full(columns.rows, columns.facts.refusals)
+    return np.full(columns.rows, refusal_questions(columns).any())
 
 
 def refusal_confusion(columns: ScoreColumns) -> Numbers:
@@ -284,32 +285,6 @@ def refusal_confusion(columns: ScoreColumns) -> Numbers:
     truth, called = refusal_questions(columns), refused(columns)
     cases = np.column_stack([truth & called, ~truth & called, truth & ~called, ~truth & ~called])
     return np.where(understood(columns)[:, None], cases, np.nan)
-
-
-REFUSALS: tuple[Metric, ...] = (
-    *(
-        Metric(f"refusal_{name}", asked_to_refuse, refusal_confusion, combine, ALL)
-        for name, combine in (
-            ("precision", lambda sums: divide(sums[..., 0], sums[..., 0] + sums[..., 1])),
-            ("recall", lambda sums: divide(sums[..., 0], sums[..., 0] + sums[..., 2])),
-            ("f1", lambda sums: divide(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])),
-            ("accuracy", lambda sums: divide(sums[..., 0] + sums[..., 3], sums.sum(axis=-1))),
-        )
-    ),
-    Metric(HALLUCINATIONS, every_row, share_of("grade", "incorrect", graded), ratio, EVERY),
-)
-
-
-_NAMES = [field.name for field in fields(RetrievalScore)]
-
-
-def with_gold(columns: ScoreColumns) -> Mask:
-    return answerable_questions(columns) & (columns.number("gold") > 0)
-
-
-RETRIEVAL: tuple[Metric, ...] = tuple(
-    column_mean(name, with_gold, ANSWERABLE) for name in _NAMES[_NAMES.index("gold") + 1 :]
-)
 
 
 def replied(columns: ScoreColumns) -> Mask:
@@ -320,7 +295,33 @@ def prefix_cache_hits(columns: ScoreColumns) -> Numbers:
     return np.column_stack([columns.number("cached_tokens"), columns.number("prompt_tokens")])
 
 
-USAGE: tuple[Metric, ...] = (
+_CORRECT = share_of("grade", "correct", graded)
+_BUILT_IN: tuple[Metric, ...] = (
+    Metric("accuracy", answerable_questions, _CORRECT, ratio, ANSWERABLE),
+    Metric(
+        "accuracy_given_attempted",
+        lambda columns: answerable_questions(columns) & ~columns.is_in("grade", "not_attempted"),
+        _CORRECT,
+        ratio,
+        ANSWERABLE,
+    ),
+    Metric("not_attempted_rate", answerable_questions, share_of("grade", "not_attempted", graded), ratio, ANSWERABLE),
+    Metric("false_refusal_rate", answerable_questions, share_of("outcome", "refused", understood), ratio, ANSWERABLE),
+    Metric("unparsed_rate", every_row, share_of("outcome", "unparsed", every_row), ratio, EVERY),
+    Metric("failed_rate", every_row, share_of("outcome", "failed", every_row), ratio, EVERY),
+    *(column_mean(name, answerable_questions, ANSWERABLE) for name in ("bleu", "meteor", "rouge_l", "bert_score")),
+    *(
+        Metric(f"refusal_{name}", asked_to_refuse, refusal_confusion, combine, ALL)
+        for name, combine in (
+            ("precision", lambda sums: divide(sums[..., 0], sums[..., 0] + sums[..., 1])),
+            ("recall", lambda sums: divide(sums[..., 0], sums[..., 0] + sums[..., 2])),
+            ("f1", lambda sums: divide(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])),
+            ("accuracy", lambda sums: divide(sums[..., 0] + sums[..., 3], sums.sum(axis=-1))),
+        )
+    ),
+    Metric(HALLUCINATIONS, every_row, share_of("grade", "incorrect", graded), ratio, EVERY),
+    *citation_metrics("hits", "hits", ""),
+    *citation_metrics("eq_right", "eq_hits", "_eq"),
     column_mean("prompt_tokens", replied, EVERY),
     Metric("prefix_cache_hit_rate", replied, prefix_cache_hits, ratio, EVERY),
     column_mean("completion_tokens", replied, EVERY),
@@ -328,64 +329,79 @@ USAGE: tuple[Metric, ...] = (
     column_mean("latency_s", replied, EVERY),
 )
 
-
-SCORE_METRICS: dict[str, Metric] = {one.name: one for one in (*ANSWERS, *REFUSALS, *CITATIONS, *USAGE)}
+SCORE_METRICS: dict[str, Metric] = {one.name: one for one in _BUILT_IN}
 """The built-in metrics on Score rows, by name."""
 
-RETRIEVAL_METRICS: dict[str, Metric] = {one.name: one for one in RETRIEVAL}
+RETRIEVAL_METRICS: dict[str, Metric] = {
+    name: column_mean(name, gold_marked, ANSWERABLE)
+    for prefix in ("", "eq_")
+    for name in (f"{prefix}{metric}" for metric in RANKING_METRICS)
+}
 """Metrics on RetrievalScore rows, by name."""
 
 ENTRY_POINTS = "fdarx.metrics"
-"""The entry point group by which other packages add metrics; each entry point names a `Metric`."""
+"""The entry point group by which other packages add metrics; each entry point names an `AnswerFunction`.
+
+A `Metric` made by `mean_metric` of such a function has a title and question types of its own.
+"""
 
 
-def answer_metric(name: str, score: AnswerScorer, *, title: str = "", types: tuple[str, ...] = ANSWERABLE) -> Metric:
-    """Return the metric that is the mean of `score` over the answers that it gives a number for."""
+@lru_cache(maxsize=8)
+def added_metrics(given: tuple[AnswerFunction | Metric, ...] = ()) -> dict[str, Metric]:
+    """Return the metrics of answers that installed packages add, and those that are given, by name.
 
-    def over(columns: ScoreColumns) -> Mask:
-        return ~np.isnan(columns.number(name))
+    A function becomes the mean over the answerable questions for which it returns a number. It has the name of its
+    entry point; a given one has its own.
 
-    return Metric(name, over, lambda columns: mean_components(columns.number(name)), ratio, types, score, title)
-
-
-@cache
-def added_metrics() -> dict[str, Metric]:
-    """Return the metrics that installed packages add, by name.
-
-    Raises PluginError for an entry point that is no `Metric`, and for a name that a built-in metric has.
+    Raises:
+        PluginError: an entry point names no function and no `Metric`.
+        ValueError: a metric has the name of another, or a given function has none.
     """
+    plugins = load_plugins(ENTRY_POINTS, "function", Callable, Metric)
     found: dict[str, Metric] = {}
-    for entry, metric in load_plugins(ENTRY_POINTS).items():
-        if not isinstance(metric, Metric):
-            raise PluginError(f"entry point {entry!r} of {ENTRY_POINTS} is a {type(metric).__name__}; name a Metric")
+    for name, one in [*plugins.items(), *(("", one) for one in given)]:
+        if not (isinstance(one, Metric) or name or getattr(one, "__name__", "<lambda>") != "<lambda>"):
+            raise ValueError(f"the metric {one!r} has no name; define a function, or give mean_metric(function, NAME)")
+        metric = one if isinstance(one, Metric) else mean_metric(one, name, types=ANSWERABLE)
         if metric.name in SCORE_METRICS or metric.name in found:
-            raise PluginError(f"entry point {entry!r} of {ENTRY_POINTS}: a metric {metric.name!r} exists; rename it")
+            raise ValueError(f"a metric {metric.name!r} exists already; give the function another name")
         found[metric.name] = metric
     return found
 
 
-def score_metrics() -> dict[str, Metric]:
-    """Return all metrics on Score rows, by name: the built-in ones, then those of other packages."""
-    return SCORE_METRICS | added_metrics()
+def metric_digests(given: Iterable[AnswerFunction | Metric]) -> dict[str, str]:
+    """Return a digest of the source of each metric that is given, by name, for what identifies a run."""
+    functions: dict[str, Any] = {one.name: one.function for one in given if isinstance(one, Metric)}
+    functions |= {one.__name__: one for one in given if not isinstance(one, Metric)}
+    digests: dict[str, str] = {}
+    for name, function in functions.items():
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        try:  # the text of a function, or of the class of a callable object
+            source = inspect.getsource(code or type(function))
+        except (OSError, TypeError):
+            source = _instructions(code) if code else repr(type(function))
+        digests[name] = content_id(source)
+    return digests
 
 
-Measure = tuple[str, Callable[[Any], float | None]]
-"""The field that a row's `unscored` names where the number is missing, and the function that reads the number."""
+def _instructions(code: CodeType) -> str:
+    constants = [_instructions(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return "\n".join((code.co_code.hex(), *code.co_names, *constants))
 
 
-def measure_table(
+def metric_table(
     rows: Sequence[Any],
-    measures: Mapping[str, Measure],
+    metrics: Iterable[Metric],
     *,
     cluster: Callable[[Any], str],
     question: Callable[[Any], str],
     keys: Sequence[str] = (),
 ) -> pa.Table:
-    """Return the measures of all rows as the table that `ScoreColumns` reads.
+    """Return the numbers of metrics that are functions of a row as the table that `ScoreColumns` reads.
 
     Args:
         rows: the rows; their field `unscored`, if they have it, names what could not be measured.
-        measures: the measures by name.
+        metrics: the metrics.
         cluster: returns the cluster of a row, which is the column `cluster` of the table.
         question: returns the question of a row.
         keys: text fields of the rows that become columns too.
@@ -395,20 +411,11 @@ def measure_table(
         "question_id": pa.array([question(row) for row in rows], pa.string()),
         **{name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in keys},
     }
-    for name, (field, read) in measures.items():
-        lacking = [any(one.partition(":")[0] == field for one in getattr(row, "unscored", ())) for row in rows]
-        columns[name] = pa.array([read(row) for row in rows], pa.float64())
-        columns[_lacking(name)] = pa.array(lacking, pa.bool_())
+    for metric in metrics:
+        lacking = [any(one.partition(":")[0] == metric.field for one in getattr(row, "unscored", ())) for row in rows]
+        columns[metric.name] = pa.array([metric.number(row) for row in rows], pa.float64())
+        columns[_lacking(metric.name)] = pa.array(lacking, pa.bool_())
     return pa.table(columns)
-
-
-def mean_metric(name: str) -> Metric:
-    """Return the mean of a measure of `measure_table`, about the rows that have it and those that should have it."""
-
-    def over(columns: ScoreColumns) -> Mask:
-        return ~np.isnan(columns.number(name)) | (columns.number(_lacking(name)) > 0)
-
-    return Metric(name, over, lambda columns: mean_components(columns.number(name)), ratio, ())
 
 
 def _lacking(name: str) -> str:

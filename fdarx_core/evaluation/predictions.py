@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fdarx_core.baseline.answering import from_gold, from_memory, from_passages
-from fdarx_core.baseline.refusals import declines
 from fdarx_core.evaluation.scoring import GRADE_ANSWER
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED, PromptContext
 from fdarx_core.llm import Task, Unparsable, source_digest
-from fdarx_core.llm.reply_text import json_values, without_fences, without_thoughts
+from fdarx_core.llm.reply import json_values, without_fences, without_thoughts
 from fdarx_core.llm.task import reply_text
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Response, content_id
 from fdarx_core.storage.imported_predictions import ImportedPrediction
+from fdarx_core.text.refusals import declines
 
 _EDGE = r"[ \t*_#>`~\-•]{0,12}(?:\d[.)][ \t]{0,3})?[*_`]{0,4}"
 _EXACT = r"CITED[ _\\]{1,3}PASSAGES?(?:[ _]IDS?)?|CITED[ _]IDS?|PASSAGES?[ _]CITED"
@@ -70,13 +70,12 @@ def split_citations(reply: str) -> tuple[str, list[CitedRange]]:
     kept.append(reply[at:])
     text = "".join(kept).strip()
     named_in_text = [pair for pair, bare in _pairs(text) if not bare]
-    return _BRACKETS.sub(_without_citation, text).strip(), ranges or named_in_text
 
+    def without_citation(found: re.Match[str]) -> str:
+        inner = _SEE.sub("", found[0].strip()[1:-1])  # of brackets
+        return "" if _MARKER.search(inner) and _is_list(inner) else found[0]
 
-def _without_citation(found: re.Match[str]) -> str:
-    """Return "" for brackets that contain only passages, else the brackets."""
-    inner = _SEE.sub("", found[0].strip()[1:-1])
-    return "" if _MARKER.search(inner) and _is_list(inner) else found[0]
+    return _BRACKETS.sub(without_citation, text).strip(), ranges or named_in_text
 
 
 def in_list(listed: str) -> list[CitedRange]:
@@ -106,7 +105,9 @@ def _is_list(text: str) -> bool:
 def _list_end(reply: str, start: int, line_end: int) -> int:
     """Return the end of a list: after its line, and the lines below with only passages or within its bracket."""
     end, opened = line_end, reply.count("[", start, line_end) > reply.count("]", start, line_end)
-    while (following := _line_end(reply, end + 1)) > end:
+    while end < len(reply):
+        following = reply.find("\n", end + 1)
+        following = len(reply) if following < 0 else following
         line = reply[end + 1 : following]
         if not (
             (_MARKER.search(line) and (opened or _is_list(line))) or (_is_list(line) and (opened or _BARE.match(line)))
@@ -114,13 +115,6 @@ def _list_end(reply: str, start: int, line_end: int) -> int:
             break
         end, opened = following, opened and "]" not in line
     return end
-
-
-def _line_end(reply: str, start: int) -> int:
-    if start > len(reply):
-        return -1
-    end = reply.find("\n", start)
-    return len(reply) if end < 0 else end
 
 
 ANSWERED, REFUSED, UNPARSED = "answered", "refused", "unparsed"
@@ -168,7 +162,12 @@ def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
         answer, ranges = split_citations(without_fences(text))
         refuses = False
     answer = _LEAD_IN.sub("", without_fences(answer)).strip()
-    cited, unknown = _resolved(ranges, numbered)
+    meant: dict[int, None] = {}
+    absent: set[int] = set()  # of a range, only its ends can be absent
+    for first, last in ranges:
+        meant |= dict.fromkeys(number for number in sorted(numbered) if first <= number <= last)
+        absent |= {first, last} - numbered.keys()
+    cited, unknown = [numbered[number] for number in meant], len(absent)
     if refuses or declines(answer):
         return ParsedReply(REFUSED, answer, cited, unknown)
     if not any(character.isalnum() for character in answer):
@@ -176,37 +175,24 @@ def parse_reply(reply: str, numbered: Mapping[int, Passage]) -> ParsedReply:
     return ParsedReply(ANSWERED, answer, cited, unknown)
 
 
-def _resolved(ranges: list[CitedRange], numbered: Mapping[int, Passage]) -> tuple[list[Passage], int]:
-    """Return the cited passages and the number of unknown ones; of a range, only its ends can be unknown."""
-    meant: dict[int, None] = {}
-    unknown: set[int] = set()
-    for first, last in ranges:
-        meant |= dict.fromkeys(number for number in sorted(numbered) if first <= number <= last)
-        unknown |= {first, last} - numbered.keys()
-    return [numbered[number] for number in meant], len(unknown)
-
-
 def _json_fields(text: str) -> tuple[str, list[CitedRange], bool] | None:
     """Answer, citations and whether the answer is null, of a reply that is a JSON object or has one in it."""
     for value in json_values(text) if "{" in text else ():
-        fields = (
-            {str(key).lower().replace(" ", "_"): item for key, item in value.items()} if isinstance(value, dict) else {}
-        )
+        items = value.items() if isinstance(value, dict) else ()
+        fields = {str(key).lower().replace(" ", "_"): item for key, item in items}
         answer_key = next((key for key in _ANSWER_KEYS if key in fields), None)
         if answer_key is not None:
             answer = fields[answer_key]
             listed: Any = next((fields[key] for key in _CITED_KEYS if key in fields), [])
-            items = listed if isinstance(listed, list) else [listed]
             text, ranges = split_citations("" if answer is None else str(answer))
-            return text, [pair for item in items for pair in in_list(str(item))] or ranges, answer is None
+            cited = [pair for item in (listed if isinstance(listed, list) else [listed]) for pair in in_list(str(item))]
+            return text, cited or ranges, answer is None
     return None
 
 
-ANSWER_FULL_LABEL = Task.load("answer_full_label", str, from_passages)
-
 ANSWER_TASKS: dict[str, Task[str]] = {
     CLOSED_BOOK: Task.load("answer_closed_book", str, from_memory),
-    FULL_LABEL: ANSWER_FULL_LABEL,
+    FULL_LABEL: Task.load("answer_full_label", str, from_passages),
     ORACLE: Task.load("answer_oracle", str, from_gold),
     RETRIEVED: Task.load("answer_retrieved", str, from_passages),
 }
@@ -218,7 +204,7 @@ EVALUATION_TASKS: dict[str, Task[Any]] = {
 }
 """All tasks of an evaluation, by name."""
 
-EVALUATION_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.verify")
+EVALUATION_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.text", "fdarx_core.verify")
 """The version of the baseline's rules, for `Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)`."""
 
 
@@ -282,7 +268,7 @@ def citing_settings(answers: Iterable[ImportedPrediction]) -> frozenset[str]:
 
     In these settings an answer without citations counts as one; in others no citations were asked for.
     """
-    others = (one for one in answers if one.citable is None)
+    others = (answer for answer in answers if answer.citable is None)
     return frozenset(one.setting for one in others if one.cited or parse_reply(one.text, {}).unknown)
 
 

@@ -7,7 +7,8 @@ count as gold. An answer without citations has a precision, recall and F1 of 0. 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from math import log2
 from types import MappingProxyType
@@ -76,6 +77,19 @@ def ndcg_at(k: int, ranked: Sequence[T], gold: Collection[T], equivalents: Mappi
     wanted = classes(gold, equivalents)
     ranks = (rank for rank, passage in enumerate(_top(k, ranked), start=1) if _find(passage, wanted, found, set()))
     return share(sum(map(_gain, ranks)), sum(map(_gain, range(1, min(k, len(wanted)) + 1))))
+
+
+RankingFunction = Callable[[Sequence[Any], Collection[Any], Mapping[Any, Collection[Any]]], float]
+"""A metric of one ranking: of the ranked passages, the gold passages, and the passages equivalent to these."""
+
+RANKING_METRICS: dict[str, RankingFunction] = {
+    **{f"recall_{k}": partial(recall_at, k) for k in (1, 5, 10)},
+    "recall_gold": lambda ranked, gold, equivalents: recall_at(len(gold), ranked, gold, equivalents),
+    "f1_gold": lambda ranked, gold, equivalents: f1_at(len(gold), ranked, gold, equivalents),
+    "mrr": reciprocal_rank,
+    "ndcg_10": partial(ndcg_at, 10),
+}
+"""The metrics of a ranking by the names of the fields of `RetrievalScore`; `eq_` before a name: with equivalents."""
 
 
 def _top(k: int, ranked: Sequence[T]) -> list[T]:

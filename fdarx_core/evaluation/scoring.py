@@ -5,15 +5,13 @@ Source: FDARxBench §B.8, §C.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Sequence
 from itertools import dropwhile
 from typing import Any, Literal
 
-from fdarx_core.baseline.numbers import extract_quantities, number_strings
-from fdarx_core.baseline.tokens import content_words, normalize, vocabulary
-from fdarx_core.evaluation.gold import PassageKey, equivalents_by_gold, gold_indices, gold_keys, passage_keys
-from fdarx_core.evaluation.metrics import added_metrics
-from fdarx_core.evaluation.ranking import STRICT, eq_hits, eq_right, f1_at, ndcg_at, recall_at, reciprocal_rank
+from fdarx_core.evaluation.gold import equivalents_by_gold, gold_indices, gold_keys, passage_keys
+from fdarx_core.evaluation.metrics import AnswerFunction, Metric, added_metrics
+from fdarx_core.evaluation.ranking import RANKING_METRICS, STRICT, eq_hits, eq_right
 from fdarx_core.evaluation.settings import FULL_LABEL, RETRIEVED
 from fdarx_core.evaluation.similarity import overlaps
 from fdarx_core.labels.loinc import SECTION_NAMES
@@ -30,6 +28,8 @@ from fdarx_core.records import (
     RetrievalScore,
     Score,
 )
+from fdarx_core.text.numbers import extract_quantities, number_strings
+from fdarx_core.text.tokens import content_words, normalize, vocabulary
 from fdarx_core.verify.exact import sentences_of, words_of
 
 FAULTS: dict[str, str] = vocabulary("fdarx_core.evaluation", "faults.yaml")
@@ -49,12 +49,14 @@ def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
     The grade is CORRECT if the answer has all sentences of the reference, INCORRECT if the answer has other
     values in the units of the reference, or hardly a word and no number of the reference that the question has not, and
     NOT_ATTEMPTED if the answer has no words. Words of the question at the beginning of a sentence may be missing in
-    either. `slots` are those of the task grade_answer. Raises Undecided for other answers.
+    either: "5 mg once daily" and "The starting dose is 5 mg once daily" answer "What is the starting dose?" alike.
+    `slots` are those of the task grade_answer. Raises Undecided for other answers.
     """
     drug, question, gold, predicted = (str(slots[name]) for name in ("drug", "question", "gold", "predicted"))
     asked = frozenset(words_of(f"{question} {drug}"))
     answer, reference = (
-        {bare for one in sentences_of(text) if (bare := _without_asked(one, asked))} for text in (predicted, gold)
+        {bare for one in sentences_of(text) if (bare := tuple(dropwhile(asked.__contains__, one)))}
+        for text in (predicted, gold)
     )
     if not any(word[0].isalnum() for word in words_of(predicted)):
         return GradeReply(reason="abstained: no words", grade="NOT_ATTEMPTED")
@@ -63,14 +65,6 @@ def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
     if not answer & reference and (detail := _unrelated(gold, predicted, f"{question} {drug}")):
         return GradeReply(reason=f"key_content_missing: {detail}", grade="INCORRECT")
     raise Undecided(f"{len(reference - answer)} of {len(reference)} sentences of the reference are in other words")
-
-
-def _without_asked(sentence: tuple[str, ...], asked: Set[str]) -> tuple[str, ...]:
-    """Return the sentence without the words of the question at its beginning.
-
-    "5 mg once daily" and "The starting dose is 5 mg once daily" give the same answer to "What is the starting dose?".
-    """
-    return tuple(dropwhile(lambda word: word in asked, sentence))
 
 
 _FEW_WORDS = 0.2
@@ -124,19 +118,15 @@ def grade_without_judge(question: QuestionAnswer, prediction: Prediction) -> Gra
         return _grade(question, prediction, "unscored", "unparsed_answer", prediction.reason)
     if prediction.outcome == "refused":
         return _grade(question, prediction, "not_attempted", "refused")
-    if question.type == "refusal":
+    if not question.answerable:
         return _grade(question, prediction, "incorrect", "answered_unanswerable", prediction.answer[:_SHOWN])
     return None
 
 
 def grading_slots(question: QuestionAnswer, prediction: Prediction) -> dict[str, Any]:
     """Return the slots of the task grade_answer."""
-    return {
-        "drug": question.drug_name,
-        "question": question.question,
-        "gold": question.answer,
-        "predicted": prediction.answer,
-    }
+    answers = {"gold": question.answer, "predicted": prediction.answer}
+    return {"drug": question.drug_name, "question": question.question, **answers}
 
 
 def read_grade(question: QuestionAnswer, prediction: Prediction, response: Response) -> Grade:
@@ -150,16 +140,12 @@ def read_grade(question: QuestionAnswer, prediction: Prediction, response: Respo
         grade.reason, grade.detail = error.reason, error.detail
         return grade
     grade.outcome, grade.detail = reply.grade.lower(), reply.reason
-    if grade.outcome != "correct":
-        grade.reason, grade.detail = _named(reply.reason)
+    if grade.outcome != "correct":  # its reason begins with a name of `FAULTS`
+        name, colon, rest = reply.reason.partition(":")
+        name = name.strip(" `\"'*").lower()
+        known = colon and name in FAULTS
+        grade.reason, grade.detail = (name, rest.strip()) if known else ("unnamed", reply.reason)
     return grade
-
-
-def _named(reason: str) -> tuple[str, str]:
-    """Split the reason of a judge into a name of `FAULTS` and the rest; the name is `unnamed` if it has none."""
-    name, colon, rest = reason.partition(":")
-    name = name.strip(" `\"'*").lower()
-    return (name, rest.strip()) if colon and name in FAULTS else ("unnamed", reason)
 
 
 def _grade(question: QuestionAnswer, prediction: Prediction, outcome: str, reason: str = "", detail: str = "") -> Grade:
@@ -180,12 +166,17 @@ def question_features(
     `passages` are the available passages of the label, by doc_chunk_index. The section is the common name of the
     nearest section of the first gold passage that has one, or "other".
     """
+    section = OTHER_SECTION
+    if gold := gold_indices(question):
+        codes = dict(zip(question.gold_passages, question.gold_codes, strict=False))
+        code = passages[gold[0]].core_code if gold[0] in passages else codes.get(gold[0], "")
+        section = SECTION_NAMES.get(code, OTHER_SECTION)
     return {
         "cluster": subject.drug or subject.set_id,
         "type": question.type,
         "answer_kind": question.answer_kind,
         "category": question.category,
-        "section": _section(question, passages),
+        "section": section,
         "numeric": any(character.isdigit() for character in question.answer),
         "label_characters": subject.characters,
     }
@@ -198,15 +189,35 @@ def score(
     grade: Grade | None,
     equivalence: Equivalence | None,
     citing: Collection[str] = MARKED,
+    added: Sequence[AnswerFunction | Metric] = (),
 ) -> Score:
     """Return the row of one prediction; `citing` are the settings whose citations are compared with gold passages.
+
+    `added` are metrics besides those that FDARx and installed packages have.
 
     Citations and overlaps are for answerable questions that were answered or refused. A refusal cites nothing, and its
     words are compared with the gold answer. Source: FDARxBench §B.7.
     """
-    understood = question.type != "refusal" and prediction.outcome in ("answered", "refused")
-    gold = gold_keys(question)
+    understood = question.answerable and prediction.outcome in ("answered", "refused")
+    gold, gold_shown = gold_keys(question), None
     cites = understood and bool(gold) and prediction.setting in citing
+    if gold and (prediction.shown or prediction.cuts):  # else the prompt has no passages
+        shown = passage_keys(prediction.set_id, prediction.shown, prediction.shown_set_ids)
+        gold_shown = len(set(gold) & set(shown))
+    citations: dict[str, Any] = {}
+    if cites and prediction.outcome == "refused":
+        citations = dict.fromkeys(("cited", "hits", "eq_hits", "eq_right"), 0)
+    elif cites:  # a cited passage that was not shown counts as wrong
+        cited = passage_keys(prediction.set_id, prediction.cited, prediction.cited_set_ids)
+        equivalents = equivalents_by_gold(equivalence)
+        citations = {
+            "cited": len(cited) + prediction.cited_unknown,
+            "hits": eq_hits(cited, gold, STRICT),
+            "eq_hits": eq_hits(cited, gold, equivalents),
+            "eq_right": eq_right(cited, gold, equivalents),
+        }
+    metrics = [metric for metric in added_metrics(tuple(added)).values() if metric.function]
+    values = {metric.name: metric.number(question, prediction, grade) for metric in metrics}
     return Score(
         prediction_id=prediction.id,
         question_id=question.id,
@@ -218,12 +229,12 @@ def score(
         outcome=prediction.outcome,
         grade=grade.outcome if grade else "",
         gold=len(gold),
-        **(_citations(prediction, gold, equivalents_by_gold(equivalence)) if cites else {}),
+        **citations,
         **(overlaps(prediction.answer, question.answer) if understood else {}),
         **{name: getattr(prediction, name) for name in _USAGE},
         cuts=prediction.cuts,
-        gold_shown=_gold_shown(prediction, gold),
-        extra=_added_scores(question, prediction, grade),
+        gold_shown=gold_shown,
+        extra={name: float(value) for name, value in values.items() if value is not None},
     )
 
 
@@ -235,65 +246,16 @@ def score_ranking(
     if not gold:
         return None
     ranked = passage_keys(question.set_id, ranking.ranked, ranking.ranked_set_ids)
+    numbers: dict[str, Any] = {
+        f"{prefix}{name}": metric(ranked, gold, equivalents)
+        for prefix, equivalents in (("", STRICT), ("eq_", equivalents_by_gold(equivalence)))
+        for name, metric in RANKING_METRICS.items()
+    }
     return RetrievalScore(
         question_id=question.id,
         set_id=question.set_id,
         retriever=ranking.retriever,
         **described,
         gold=len(gold),
-        **_ranking_scores(ranked, gold, STRICT, ""),
-        **_ranking_scores(ranked, gold, equivalents_by_gold(equivalence), "eq_"),
+        **numbers,
     )
-
-
-def _gold_shown(prediction: Prediction, gold: list[PassageKey]) -> int | None:
-    """Return how many gold passages the prompt had; None without gold passages, and for a prompt without passages."""
-    if not gold or not (prediction.shown or prediction.cuts):
-        return None
-    return len(set(gold) & set(passage_keys(prediction.set_id, prediction.shown, prediction.shown_set_ids)))
-
-
-def _added_scores(question: QuestionAnswer, prediction: Prediction, grade: Grade | None) -> dict[str, float]:
-    """Return the numbers that metrics of other packages give to the answer, by the metrics' names."""
-    scorers = {name: metric.score for name, metric in added_metrics().items() if metric.score}
-    values = {name: scorer(question, prediction, grade) for name, scorer in scorers.items()}
-    return {name: float(value) for name, value in values.items() if value is not None}
-
-
-def _section(question: QuestionAnswer, passages: Mapping[int, Passage]) -> str:
-    gold = gold_indices(question)
-    if not gold:
-        return OTHER_SECTION
-    if gold[0] in passages:
-        return SECTION_NAMES.get(passages[gold[0]].core_code, OTHER_SECTION)
-    codes = dict(zip(question.gold_passages, question.gold_codes, strict=False))
-    return SECTION_NAMES.get(codes.get(gold[0], ""), OTHER_SECTION)
-
-
-def _citations(
-    prediction: Prediction, gold: list[PassageKey], equivalents: Mapping[PassageKey, Collection[PassageKey]]
-) -> dict[str, Any]:
-    """Return the counts of citations; a cited passage that was not shown counts as wrong."""
-    if prediction.outcome == "refused":
-        return dict.fromkeys(("cited", "hits", "eq_hits", "eq_right"), 0)
-    cited = passage_keys(prediction.set_id, prediction.cited, prediction.cited_set_ids)
-    return {
-        "cited": len(cited) + prediction.cited_unknown,
-        "hits": eq_hits(cited, gold, STRICT),
-        "eq_hits": eq_hits(cited, gold, equivalents),
-        "eq_right": eq_right(cited, gold, equivalents),
-    }
-
-
-def _ranking_scores(
-    ranked: list[PassageKey],
-    gold: list[PassageKey],
-    equivalents: Mapping[PassageKey, Collection[PassageKey]],
-    prefix: str,
-) -> dict[str, Any]:
-    scores = {f"recall_{k}": recall_at(k, ranked, gold, equivalents) for k in (1, 5, 10)}
-    scores["recall_gold"] = recall_at(len(gold), ranked, gold, equivalents)
-    scores["f1_gold"] = f1_at(len(gold), ranked, gold, equivalents)
-    scores["mrr"] = reciprocal_rank(ranked, gold, equivalents)
-    scores["ndcg_10"] = ndcg_at(10, ranked, gold, equivalents)
-    return {f"{prefix}{name}": value for name, value in scores.items()}

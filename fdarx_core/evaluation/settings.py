@@ -29,7 +29,7 @@ _UNTITLED = "(untitled)"
 
 def is_due(setting: str, question: QuestionAnswer) -> bool:
     """Return whether a question is asked in a setting; refusal questions need passages that can be searched."""
-    return question.type != "refusal" or setting in (FULL_LABEL, RETRIEVED)
+    return question.answerable or setting in (FULL_LABEL, RETRIEVED)
 
 
 def needs_whole_label(setting: str) -> bool:
@@ -90,11 +90,25 @@ def prompt_context(
         text, kept, cuts, numbered = _full_label(_SameObject(subject_passages), room)
         return PromptContext(_slots(question, label=text), kept, cuts, numbered)
     if setting == ORACLE:
-        kept, cuts = _fitting(_gold(question, subject_passages), room)
+        wanted = gold_indices(question)
+        by_index = {one.doc_chunk_index: one for one in subject_passages if one.doc_chunk_index in wanted}
+        if missing := [index for index in wanted if index not in by_index]:
+            raise ValueError(
+                f"question {question.id} has gold passages {missing} of label {question.set_id}, which are missing; "
+                "give the passages of the label, or leave out the setting oracle"
+            )
+        kept, cuts = _fitting([by_index[index] for index in wanted], room)
         parts = [{"section": _heading(one), "text": one.text} for one in kept]
         return PromptContext(_slots(question, passages=parts), kept, cuts)
     if setting == RETRIEVED:
-        return _retrieved(question, ranked, room)
+        kept, cuts = _fitting(ranked, room)
+        one_label = {passage.set_id for passage in ranked} <= {question.set_id}
+        numbered = {passage.doc_chunk_index if one_label else place: passage for place, passage in enumerate(kept, 1)}
+        parts = [
+            {"marker": marker(number), "section": _heading(passage), "text": passage.text}
+            for number, passage in numbered.items()
+        ]
+        return PromptContext(_slots(question, passages=parts), kept, cuts, numbered)
     raise ValueError(f"no setting is called {setting!r}; there are {', '.join(SETTINGS)}")
 
 
@@ -103,37 +117,17 @@ def marker(number: int) -> str:
     return f"PASSAGE_{number:04d}"
 
 
-def _retrieved(question: QuestionAnswer, ranked: Sequence[Passage], room: TokenBudget) -> PromptContext:
-    kept, cuts = _fitting(ranked, room)
-    one_label = {passage.set_id for passage in ranked} <= {question.set_id}
-    numbered = {one.doc_chunk_index if one_label else place: one for place, one in enumerate(kept, 1)}
-    parts = [{"marker": marker(number), "section": _heading(one), "text": one.text} for number, one in numbered.items()]
-    return PromptContext(_slots(question, passages=parts), kept, cuts, numbered)
-
-
 def _slots(question: QuestionAnswer, **evidence: Any) -> dict[str, Any]:
     return {**evidence, "drug": question.drug_name, "question": question.question}
 
 
-def _gold(question: QuestionAnswer, passages: Sequence[Passage]) -> list[Passage]:
-    wanted = gold_indices(question)
-    by_index = {passage.doc_chunk_index: passage for passage in passages if passage.doc_chunk_index in wanted}
-    if missing := [index for index in wanted if index not in by_index]:
-        raise ValueError(
-            f"question {question.id} has gold passages {missing} of label {question.set_id}, which are missing; "
-            "give the passages of the label, or leave out the setting oracle"
-        )
-    return [by_index[index] for index in wanted]
-
-
 def _fitting(passages: Sequence[Passage], room: TokenBudget) -> tuple[list[Passage], int]:
     """Return the first passages that fit, and the number of the others."""
-    kept = list(passages)
-    if room.tokens is not None:
-        kept = kept[
-            : _count_fitting([f"{marker(0)} {_heading(one)}\n{one.text}" for one in kept], room.tokens, room.counter)
-        ]
-    return kept, len(passages) - len(kept)
+    if room.tokens is None:
+        return list(passages), 0
+    parts = [f"{marker(0)} {_heading(passage)}\n{passage.text}" for passage in passages]
+    kept = passages[: _count_fitting(parts, room.tokens, room.counter)]
+    return list(kept), len(passages) - len(kept)
 
 
 def _count_fitting(parts: Sequence[str], tokens: int, counter: Callable[[str], int]) -> int:
@@ -161,34 +155,20 @@ class _SameObject:
 @lru_cache(maxsize=32)
 def _full_label(label: _SameObject, room: TokenBudget) -> tuple[str, list[Passage], int, Mapping[int, Passage]]:
     """Return text, passages, cuts and numbered passages of the full label."""
-    parts = _parts(label.passages)
-    kept = parts if room.tokens is None else parts[: _count_fitting(parts, room.tokens, room.counter)]
-    text = "\n".join(kept)
+    parts, spans, at, before = list[str](), list[tuple[int, int]](), 0, ""
+    for passage in label.passages:
+        heading = _heading(passage)
+        # the titles of the section where they differ from those before
+        lead = f"||{passage.marker}||{'' if heading == before else f' {heading}'}\n"
+        parts.append(f"{lead}{passage.text}\n")
+        spans.append((at + len(lead), at + len(parts[-1]) - 1))
+        at, before = at + len(parts[-1]) + 1, heading
+    fitting = len(parts) if room.tokens is None else _count_fitting(parts, room.tokens, room.counter)
+    text = "\n".join(parts[:fitting])
     limit = len(text) if room.label_chars is None else room.label_chars
-    spans = list(zip(label.passages, _spans(kept), strict=False))
-    passages = [one for one, (start, _) in spans if start < limit]
-    whole = sum(end <= limit for _, (_, end) in spans)
-    numbered = {one.doc_chunk_index: one for one in passages}
-    return text[:limit], passages, len(parts) - whole, numbered
-
-
-def _parts(passages: Sequence[Passage]) -> list[str]:
-    """Return each passage after its marker, with the titles of its section where they differ from those before."""
-    parts, before = [], ""
-    for one in passages:
-        heading = _heading(one)
-        parts.append(f"||{one.marker}||{'' if heading == before else f' {heading}'}\n{one.text}\n")
-        before = heading
-    return parts
-
-
-def _spans(parts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return start and end of the text of each passage in the joined parts."""
-    spans, at = [], 0
-    for part in parts:
-        spans.append((at + part.index("\n") + 1, at + len(part) - 1))
-        at += len(part) + 1
-    return spans
+    passages = [one for one, (start, _) in zip(label.passages, spans[:fitting], strict=False) if start < limit]
+    whole = sum(end <= limit for _, end in spans[:fitting])
+    return text[:limit], passages, len(parts) - whole, {one.doc_chunk_index: one for one in passages}
 
 
 def _heading(passage: Passage) -> str:

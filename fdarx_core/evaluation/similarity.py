@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.tokens import words_of
 from fdarx_core.evaluation.ranking import f1, share
 from fdarx_core.records import CheckedAnswer
 from fdarx_core.retrieval.encoders import SentenceEncoder
+from fdarx_core.text.sentences import split_sentences
+from fdarx_core.text.tokens import words_of
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
@@ -127,9 +127,13 @@ _KINDS = ("rouge1", "rouge2", "rougeL")
 _STEMMED = 3
 
 
+@lru_cache(_TEXTS)
 def treebank_tokens(text: str) -> list[str]:
     """Return Penn Treebank tokens in lower case with punctuation; the text is split into sentences first."""
-    return list(_tokens(text))
+    from nltk.tokenize.treebank import TreebankWordTokenizer
+
+    split = TreebankWordTokenizer().tokenize
+    return [token.lower() for sentence in split_sentences(text) for token in split(sentence)]
 
 
 def rouge(prediction: str, references: Sequence[str]) -> tuple[float, float, float]:
@@ -167,15 +171,7 @@ def _require_references(references: Sequence[str]) -> Sequence[str]:
 def _stems(text: str) -> list[str]:
     """Return stemmed tokens; as in rouge-score, words of up to three letters are not stemmed."""
     stem = stemmer().stem
-    return [stem(token) if len(token) > _STEMMED else token for token in _tokens(text)]
-
-
-@lru_cache(_TEXTS)
-def _tokens(text: str) -> tuple[str, ...]:
-    from nltk.tokenize.treebank import TreebankWordTokenizer
-
-    split = TreebankWordTokenizer().tokenize
-    return tuple(token.lower() for sentence in split_sentences(text) for token in split(sentence))
+    return [stem(token) if len(token) > _STEMMED else token for token in treebank_tokens(text)]
 
 
 def token_f1(answer: str, references: Sequence[str]) -> float | None:
@@ -183,12 +179,12 @@ def token_f1(answer: str, references: Sequence[str]) -> float | None:
 
     Words are in lower case and without a plural's s. None without a reference. Source: Rajpurkar et al. 2016, §6.1.
     """
-    return max((_word_f1(words_of(answer), words_of(reference)) for reference in references), default=None)
-
-
-def _word_f1(answer: Sequence[str], reference: Sequence[str]) -> float:
-    common = (Counter(answer) & Counter(reference)).total()
-    return f1(share(common, len(answer)), share(common, len(reference)))
+    own, best = Counter(words_of(answer)), None
+    for reference in references:
+        other = Counter(words_of(reference))
+        common = (own & other).total()
+        best = max(best or 0.0, f1(share(common, own.total()), share(common, other.total())))
+    return best
 
 
 _UNBOUNDED = 10**6
@@ -212,7 +208,10 @@ class SemanticScorer:
         config, path = _config(directory), str(Path(directory).absolute())
         self._batch = batch
         self._scorer = BERTScorer(model_type=path, num_layers=_layers(layers, path, config), device=device)
-        _bound(self._scorer._tokenizer, config)
+        tokenizer = self._scorer._tokenizer
+        if tokenizer.model_max_length > _UNBOUNDED and "max_position_embeddings" in config:
+            # the length at which texts are cut; two positions fewer, because some models count from 2
+            tokenizer.model_max_length = config["max_position_embeddings"] - 2
 
     def scores(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
         """Return F1 for each pair; 1 means the same text, 0 that one text is blank."""
@@ -226,9 +225,8 @@ class SemanticScorer:
         if kept:
             texts = ([pairs[number][side] for number in kept] for side in (0, 1))
             columns = (column.tolist() for column in self._scorer.score(*texts, batch_size=self._batch))
-            for number, *measures in zip(kept, *columns, strict=True):
-                precision, recall, f1 = measures
-                found[number] = (precision, recall, f1)
+            for number, precision, recall, f1 in zip(kept, *columns, strict=True):
+                found[number] = precision, recall, f1
         return found
 
 
@@ -251,26 +249,18 @@ def _config(directory: str) -> dict[str, Any]:
 
 
 def _layers(wanted: int | None, path: str, config: dict[str, Any]) -> int:
-    used = _usual_layers(Path(path).name) if wanted is None else wanted
-    most = config.get("num_hidden_layers", used)
-    if not 1 <= used <= most:
-        raise ValueError(f"the model in {path} has {most} layers, so {used} can't be used; give another number")
-    return used
+    if wanted is None:
+        from bert_score.utils import model2layers
 
-
-def _usual_layers(name: str) -> int:
-    from bert_score.utils import model2layers
-
-    known: dict[str, int] = {model.rsplit("/", 1)[-1]: layers for model, layers in model2layers.items()}
-    if name not in known:
-        raise ValueError(f"bert-score knows no number of layers for a model named {name}; give layers")
-    return known[name]
-
-
-def _bound(tokenizer: Any, config: dict[str, Any]) -> None:
-    """Set the length at which texts are cut; two positions fewer, because some models count from 2."""
-    if tokenizer.model_max_length > _UNBOUNDED and "max_position_embeddings" in config:
-        tokenizer.model_max_length = config["max_position_embeddings"] - 2
+        name = Path(path).name
+        known: dict[str, int] = {model.rsplit("/", 1)[-1]: layers for model, layers in model2layers.items()}
+        if name not in known:
+            raise ValueError(f"bert-score knows no number of layers for a model named {name}; give layers")
+        wanted = known[name]
+    most = config.get("num_hidden_layers", wanted)
+    if not 1 <= wanted <= most:
+        raise ValueError(f"the model in {path} has {most} layers, so {wanted} can't be used; give another number")
+    return wanted
 
 
 class AnswerSimilarity:
@@ -318,7 +308,7 @@ class AnswerSimilarity:
     def values(self, answers: Sequence[str], references: Sequence[str]) -> list[float]:
         """Return for each pair the F1 of BERTScore, without its model the cosine, without either model `token_f1`."""
         if self._scorer is None and self._encoder is None:
-            return [token_f1(*pair) or 0.0 for pair in zip(answers, ([one] for one in references), strict=True)]
+            return [token_f1(answer, [reference]) or 0.0 for answer, reference in zip(answers, references, strict=True)]
         field = "bert_f1" if self._scorer else "embedding_similarity"
         return [one[field] for one in self.measure(answers, references)]
 

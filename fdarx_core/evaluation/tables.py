@@ -5,7 +5,7 @@ Source: FDARxBench Tables 1, 2 and 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -17,6 +17,7 @@ from fdarx_core.evaluation.metrics import HALLUCINATIONS, RETRIEVAL_METRICS, SCO
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import Estimate, Figure
+from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES
 
 MISSING = "–"
 CLUSTERS = "drugs"
@@ -77,7 +78,7 @@ def build_table(
 
 def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     """Return the note on how the intervals were made, or why there are none; `clusters` names clusters in plural."""
-    number = max((one.clusters for one in estimates), default=0)
+    number = max((estimate.clusters for estimate in estimates), default=0)
     if number < 2:
         return f"No intervals: they need two {clusters} at least."
     few = f" With fewer than {FEW_CLUSTERS} they are too narrow." if number < FEW_CLUSTERS else ""
@@ -86,7 +87,7 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
 
 def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list[str]:
     """Return the note on how many of the values have no verdict, empty where all have one."""
-    unscored = sum(one.unscored for one in estimates)
+    unscored = sum(estimate.unscored for estimate in estimates)
     total = unscored + sum(one.rows for one in estimates)
     return [f"{unscored:,} of {total:,} {what} have no verdict and are in no {where}."] if unscored else []
 
@@ -151,15 +152,6 @@ def _width(text: str) -> int:
 
 
 BASELINE = "baseline"
-TYPE_NAMES = {"factual": "Fact", "multihop": "MH"}
-CITING = (
-    ("Fact", "accuracy", "factual"),
-    ("MH", "accuracy", "multihop"),
-    ("Cite F1 Fact", "citation_f1", "factual"),
-    ("Cite F1 MH", "citation_f1", "multihop"),
-    ("Ref F1", "refusal_f1", "all"),
-)
-ANSWERING = CITING[:2]
 OVERLAPS = (("BLEU", "bleu"), ("MET", "meteor"), ("R-L", "rouge_l"))
 RANKING = (
     ("recall@1", "recall_1"),
@@ -176,7 +168,11 @@ Columns = list[tuple[str, str, Hashable]]
 """Upper header, header, and the key: setting, retriever, metric and group of the figures of a column."""
 
 
-def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) -> ResultTable:
+def _type_abbreviations() -> dict[str, str]:
+    return {name: QUESTION_TYPES[name].abbreviation for name in ANSWERABLE_TYPES}
+
+
+def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) -> ResultTable:
     """Return accuracy by setting, citation F1 and refusal F1 of each model. Source: FDARxBench Table 1.
 
     Args:
@@ -184,12 +180,18 @@ def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) 
         judge: the endpoint that graded the answers, "" for none.
         equivalent: show citation F1 under equivalence.
     """
+    answered = dict.fromkeys((one.keys["setting"], one.keys["retriever"]) for one in figures if one.keys["model"])
+    given = [cell for cell in answered if cell[0] not in SETTINGS]  # of other programs, in settings of their own
+    types = _type_abbreviations()
+    answering = [(short, "accuracy", name) for name, short in types.items()]
+    cited = [(f"Cite F1 {short}", "citation_f1", name) for name, short in types.items()]
+    citing = [*answering, *cited, ("Ref F1", "refusal_f1", "all")]
     settings = [
-        ("Full label (+ cites)", "full_label", "", CITING),
-        ("Closed-book Acc", "closed_book", "", ANSWERING),
-        ("Oracle Acc", "oracle", "", ANSWERING),
-        *((f"Retrieved by {name} (+ cites)", "retrieved", name, CITING) for name in _retrievers(figures)),
-        *((" · ".join(filter(None, cell)), *cell, CITING) for cell in _given_conditions(figures)),
+        ("Full label (+ cites)", "full_label", "", citing),
+        ("Closed-book Acc", "closed_book", "", answering),
+        ("Oracle Acc", "oracle", "", answering),
+        *((f"Retrieved by {name} (+ cites)", "retrieved", name, citing) for name in _retrievers(figures)),
+        *((" · ".join(filter(None, cell)), *cell, citing) for cell in given),
     ]
     names = {"citation_f1": "citation_f1_eq"} if equivalent else {}
     columns: Columns = [
@@ -206,29 +208,31 @@ def table_1(figures: Sequence[Figure], *, judge: str, equivalent: bool = False) 
     return table
 
 
-def table_2(figures: Sequence[Figure], *, equivalent: bool = False) -> ResultTable:
+def retrieval_table(figures: Sequence[Figure], *, equivalent: bool = False) -> ResultTable:
     """Return recall, F1, MRR and nDCG of each retriever. Source: FDARxBench Table 2, which has recall alone."""
     prefix = "eq_" if equivalent else ""
     columns: Columns = [
-        (upper, name, (f"{prefix}{metric}", group)) for upper, metric in RANKING for group, name in TYPE_NAMES.items()
+        (upper, name, (f"{prefix}{metric}", group))
+        for upper, metric in RANKING
+        for group, name in _type_abbreviations().items()
     ]
     cells = [
-        (one.keys["retriever"], (one.metric, one.keys["group"]), one)
-        for one in _by_type(figures)
-        if not one.keys["model"]
+        (figure.keys["retriever"], (figure.metric, figure.keys["group"]), figure)
+        for figure in _by_type(figures)
+        if not figure.keys["model"]
     ]
     title = f"Table 2. Retrieval of the gold passages{EQUIVALENT * equivalent}"
     return build_table(title, "Retriever", columns, cells, CLUSTERS)
 
 
-def table_8(figures: Sequence[Figure]) -> ResultTable:
+def overlap_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the overlap with the gold answers, by setting and question type. Source: FDARxBench Table 8."""
     settings = [(SETTING_TITLES[setting], setting, "") for setting in ("closed_book", "oracle", "full_label")]
     settings += [(f"Retrieved by {retriever}", "retrieved", retriever) for retriever in _retrievers(figures)]
     columns: Columns = [
         (f"{upper} {name}", short, (setting, retriever, metric, group))
         for upper, setting, retriever in settings
-        for group, name in TYPE_NAMES.items()
+        for group, name in _type_abbreviations().items()
         for short, metric in OVERLAPS
     ]
     table = _by_model("Table 8. Overlap of answers with gold answers", figures, columns)
@@ -243,21 +247,28 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     """
     found = [one for one in figures if one.metric == HALLUCINATIONS and one.keys["model"]]
     by_topic = [one for one in found if one.keys["group_by"] == "category"]
-    asked: dict[str, int] = {}
-    for one in by_topic:
-        topic = one.keys["group"]
-        asked[topic] = max(asked.get(topic, 0), one.rows + one.unscored)
-    names = {
-        name: f"{name} ({asked[name]:,})" for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked
-    }
-    cells = [(names[one.keys["group"]], _column(one), one) for one in by_topic]
-    cells.sort(key=lambda cell: list(names.values()).index(cell[0]))
     whole = [one for one in found if (one.keys["group_by"], one.keys["group"]) == ("type", "all")]
+    asked: dict[str, int] = {}
+    for figure in by_topic:
+        topic = figure.keys["group"]
+        asked[topic] = max(asked.get(topic, 0), figure.rows + figure.unscored)
+    order = [name for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked]
+    by_topic.sort(key=lambda one: order.index(one.keys["group"]))
+    cells = [(f"{one.keys['group']} ({asked[one.keys['group']]:,})", _column(one), one) for one in by_topic]
     cells += [("All questions", _column(one), one) for one in whole] if by_topic else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
     columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
     table = build_table("Hallucination rate by topic (questions)", "Topic", columns, cells, CLUSTERS)
-    table.notes += _hallucination_notes(asked, whole) if table.rows else []
+    few = [topic for topic in asked if asked[topic] < SMALLEST]
+    none = [topic for topic in TOPICS if topic not in asked]
+    notes = [
+        "Share of wrong answers among the graded ones: graded incorrect, or any answer to a question that the label "
+        "does not answer. Refusals count as graded, and are not wrong: read the rate beside the accuracy.",
+        *unscored_notes(whole, "answers", "rate"),
+        *([f"Fewer than {SMALLEST} questions, so that the rate says little: {', '.join(few)}."] if few else []),
+        *([f"No questions in this benchmark: {', '.join(none)}."] if none else []),
+    ]
+    table.notes += notes if table.rows else []
     return table
 
 
@@ -274,20 +285,8 @@ def _column(one: Figure) -> tuple[str, str, str]:
     return one.keys["setting"], one.keys["retriever"], one.keys["model"]
 
 
-def _hallucination_notes(asked: Mapping[str, int], whole: Sequence[Estimate]) -> list[str]:
-    few = [topic for topic in asked if asked[topic] < SMALLEST]
-    none = [topic for topic in TOPICS if topic not in asked]
-    return [
-        "Share of wrong answers among the graded ones: graded incorrect, or any answer to a question that the label "
-        "does not answer. Refusals count as graded, and are not wrong: read the rate beside the accuracy.",
-        *unscored_notes(whole, "answers", "rate"),
-        *([f"Fewer than {SMALLEST} questions, so that the rate says little: {', '.join(few)}."] if few else []),
-        *([f"No questions in this benchmark: {', '.join(none)}."] if none else []),
-    ]
-
-
 def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
-    """Return the metrics that other packages add, by setting and group of questions; empty without such metrics."""
+    """Return the metrics of other packages and callers, by setting and group of questions; empty without any."""
     known = SCORE_METRICS.keys() | RETRIEVAL_METRICS.keys()
     titles = {name: metric.title or name for name, metric in added_metrics().items()}
     keys = dict.fromkeys(_key(one) for one in _by_type(figures) if one.keys["model"] and one.metric not in known)
@@ -297,11 +296,11 @@ def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
         for key in sorted(keys, key=lambda key: order[key[2]])
         for setting, retriever, metric, group in [key]
     ]
-    return _by_model("Metrics of other packages", figures, columns)
+    return _by_model("Added metrics", figures, columns)
 
 
 def _by_model(title: str, figures: Sequence[Figure], columns: Columns) -> ResultTable:
-    cells = [(one.keys["model"], _key(one), one) for one in _by_type(figures) if one.keys["model"]]
+    cells = [(figure.keys["model"], _key(figure), figure) for figure in _by_type(figures) if figure.keys["model"]]
     return build_table(title, "Model", columns, cells, CLUSTERS)
 
 
@@ -310,23 +309,17 @@ def _key(one: Figure) -> tuple[str, str, str, str]:
 
 
 def _by_type(figures: Iterable[Figure]) -> list[Figure]:
-    return [one for one in figures if one.keys["group_by"] == "type"]
-
-
-def _given_conditions(figures: Iterable[Figure]) -> list[tuple[str, str]]:
-    """Return setting and retriever of the answers that other programs made in settings with names of their own."""
-    cells = ((one.keys["setting"], one.keys["retriever"]) for one in figures if one.keys["model"])
-    return list(dict.fromkeys(cell for cell in cells if cell[0] not in SETTINGS))
+    return [figure for figure in figures if figure.keys["group_by"] == "type"]
 
 
 def _retrievers(figures: Iterable[Figure]) -> list[str]:
-    return list(dict.fromkeys(one.keys["retriever"] for one in figures if one.keys["setting"] == "retrieved"))
+    return list(dict.fromkeys(figure.keys["retriever"] for figure in figures if figure.keys["setting"] == "retrieved"))
 
 
 def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:
     """Return who graded, with the prompts of answers and grades where the figures say them."""
     judges = list(dict.fromkeys(one.judge for one in figures if one.judge)) or [judge] * bool(judge)
-    prompts = sorted({name for one in figures if one.prompts for name in one.prompts.split(", ")})
+    prompts = sorted({name for figure in figures if figure.prompts for name in figure.prompts.split(", ")})
     notes = [f"Graded by {', '.join(judges)}." if judges else "Not graded."]
     if judge == BASELINE:
         notes.append("baseline grades the same words in the same order as the gold answer, else no verdict; no LLM.")
@@ -336,9 +329,9 @@ def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:
 def coverage_notes(figures: Iterable[Figure]) -> list[str]:
     """Return a note on each cell in which some questions that are due have no answer."""
     cells = {
-        (one.keys["model"], one.keys["setting"], one.keys["retriever"]): (one.answered, one.due)
-        for one in figures
-        if one.answered < one.due
+        (figure.keys["model"], figure.keys["setting"], figure.keys["retriever"]): (figure.answered, figure.due)
+        for figure in figures
+        if figure.answered < figure.due
     }
     return [
         f"{' · '.join(filter(None, cell))}: {answered:,} of {due:,} questions answered, the others are in no figure."
@@ -347,5 +340,5 @@ def coverage_notes(figures: Iterable[Figure]) -> list[str]:
 
 
 def _baseline_notes(figures: Iterable[Figure]) -> list[str]:
-    answered = any(one.keys["model"] == BASELINE for one in figures)
+    answered = any(figure.keys["model"] == BASELINE for figure in figures)
     return ["baseline answers by rules, no LLM: a lower bound."] if answered else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -12,12 +12,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from fdarx_core.evaluation.bootstrap import estimate
+from fdarx_core.evaluation.bootstrap import estimate_figures
 from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, every_row, ratio
-from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.evaluation.tables import ResultTable, build_table, table_text
 from fdarx_core.records import Figure, content_id
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.verify import Verdict
+from fdarx_core.verify import Verdict, open_engine, verify
+from fdarx_core.verify.engine import TextPair
 
 MARKS = ("supported", "contradicted", "unsupported", "not_supported")
 """Marks of a pair. A source with two classes has `not_supported` for everything that is not supported."""
@@ -58,29 +59,29 @@ def read_marked_pairs(file: Location) -> list[MarkedPair]:
     Raises:
         StorageError: the file is missing, or a line is not such a pair; the message names the line.
     """
-    source = file.name.partition(".")[0]
-    lines = enumerate(file.read_text().splitlines(), 1)
-    found = [_marked_pair(line, source, f"{file}, line {number}") for number, line in lines if line.strip()]
+    source, found = file.name.partition(".")[0], list[MarkedPair]()
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{file}, line {number}"
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise StorageError(f"{where} is not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise StorageError(f"{where} is not an object with text, statement and mark")
+        values = {name: next((row[key] for key in keys if row.get(key)), None) for name, keys in _FIELDS.items()}
+        for name, keys in _FIELDS.items():
+            if not isinstance(values[name], str):
+                raise StorageError(f"{where} has no {name}; give it in a field {', '.join(keys[:-1])} or {keys[-1]}")
+        mark = _MARK_OF.get(str(values["mark"]).lower())
+        if mark is None:
+            raise StorageError(f"{where} has the unknown mark {values['mark']!r}; marks are {', '.join(MARKS)}")
+        text, statement = str(values["text"]), str(values["statement"])
+        found.append(MarkedPair(text, statement, mark, source, str(row.get("drug") or "")))
     if not found:
         raise StorageError(f"{file} has no marked pairs; give JSON lines with text, statement and mark")
     return found
-
-
-def _marked_pair(line: str, source: str, where: str) -> MarkedPair:
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise StorageError(f"{where} is not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise StorageError(f"{where} is not an object with text, statement and mark")
-    values = {name: next((row[key] for key in keys if row.get(key)), None) for name, keys in _FIELDS.items()}
-    for name, keys in _FIELDS.items():
-        if not isinstance(values[name], str):
-            raise StorageError(f"{where} has no {name}; give it in a field {', '.join(keys[:-1])} or {keys[-1]}")
-    mark = _MARK_OF.get(str(values["mark"]).lower())
-    if mark is None:
-        raise StorageError(f"{where} has the unknown mark {values['mark']!r}; marks are {', '.join(MARKS)}")
-    return MarkedPair(str(values["text"]), str(values["statement"]), mark, source, str(row.get("drug") or ""))
 
 
 def score_engine(
@@ -96,43 +97,65 @@ def score_engine(
     meaning is left out.
     """
     two_classes = {pair.source for pair in pairs if pair.mark == "not_supported"}
-    columns = ScoreColumns(
-        pa.table(
-            {
-                "cluster": [content_id(pair.text) for pair in pairs],
-                "question_id": [str(number) for number in range(len(pairs))],
-                "source": [pair.source for pair in pairs],
-                "mark": [pair.mark for pair in pairs],
-                "verdict": [
-                    "not_supported" if pair.source in two_classes and one.verdict in _DENIALS else one.verdict
-                    for pair, one in zip(pairs, verdicts, strict=True)
-                ],
-            }
-        )
-    )
-    everywhere = np.ones(len(pairs), dtype=np.bool_)
+    given = [
+        "not_supported" if pair.source in two_classes and verdict.verdict in _DENIALS else verdict.verdict
+        for pair, verdict in zip(pairs, verdicts, strict=True)
+    ]
+    rows = {
+        "cluster": [content_id(pair.text) for pair in pairs],
+        "question_id": [str(number) for number in range(len(pairs))],
+        "source": [pair.source for pair in pairs],
+        "mark": [pair.mark for pair in pairs],
+        "verdict": given,
+    }
+    columns = ScoreColumns(pa.table(rows))
     sources = sorted({pair.source for pair in pairs})
     slices: list[tuple[str, Mask]] = [(source, columns.is_in("source", source)) for source in sources]
     if len(sources) > 1 and len(two_classes) in (0, len(sources)):
-        slices.insert(0, (ALL_SOURCES, everywhere))
-    wanted = [(source, metric, here) for source, here in slices for metric in _METRICS]
-    estimates = estimate(columns, [(metric, here) for _, metric, here in wanted], seed=seed, resamples=resamples)
-    return [
-        Figure.of(metric.name, {"source": source}, one)
-        for (source, metric, _), one in zip(wanted, estimates, strict=True)
-        if one.value is not None
-    ]
+        slices.insert(0, (ALL_SOURCES, every_row(columns)))
+    wanted = [({"source": source}, metric, here) for source, here in slices for metric in _METRICS]
+    figures = estimate_figures(columns, wanted, seed=seed, resamples=resamples)
+    return [figure for figure in figures if figure.value is not None]
+
+
+_CHUNK = 200
+
+
+def score_pairs(
+    marked: Sequence[MarkedPair],
+    engine: str,
+    *,
+    threshold: float,
+    seed: int,
+    resamples: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[dict[str, Any], str]:
+    """Judge marked pairs; return what is kept of the engine's figures, as `read_engine_scores` reads it, and a table.
+
+    Args:
+        marked: the pairs.
+        engine: the name of the engine, as `open_engine` takes it.
+        threshold: the probability from which a class decides.
+        seed: as in `score_engine`.
+        resamples: as in `score_engine`.
+        progress: is called with the number of pairs judged, and of all.
+    """
+    judge, verdicts = open_engine(engine), list[Verdict]()
+    progress(0, len(marked))
+    for start in range(0, len(marked), _CHUNK):
+        chunk = [TextPair(pair.text, pair.statement, pair.drug) for pair in marked[start : start + _CHUNK]]
+        verdicts += verify(chunk, judge, threshold=threshold)
+        progress(len(verdicts), len(marked))
+    figures = score_engine(marked, verdicts, seed=seed, resamples=resamples)
+    kept = {"engine": judge.name, "threshold": threshold, "figures": [figure.to_row() for figure in figures]}
+    return kept, table_text(engine_table(judge.name, figures))
 
 
 def _decided(columns: ScoreColumns) -> Numbers:
+    """Return whether the verdict is right, whether there is one, and 1 for every pair."""
     decided = ~columns.is_in("verdict", "undecided")
-    return np.column_stack([decided, np.ones(columns.rows)]).astype(np.float64)
-
-
-def _right(columns: ScoreColumns) -> Numbers:
-    decided = ~columns.is_in("verdict", "undecided")
-    right = columns.strings("verdict") == columns.strings("mark")
-    return np.column_stack([decided & right, decided]).astype(np.float64)
+    right = decided & (columns.strings("verdict") == columns.strings("mark"))
+    return np.column_stack([right, decided, np.ones(columns.rows)]).astype(np.float64)
 
 
 def _counts(marks: Iterable[str], columns: ScoreColumns) -> Numbers:
@@ -155,18 +178,14 @@ def _f1(sums: Numbers) -> Numbers:
     return np.where(occurring > 0, np.nansum(scores, axis=-1) / np.maximum(occurring, 1), np.nan)
 
 
-def _share(of: str, sums: Numbers) -> Numbers:
-    return ratio(np.stack([sums[..., 0], sums[..., 1 if of == "precision" else 2]], axis=-1))
-
-
 _METRICS = [
-    Metric("macro_f1", every_row, partial(_counts, MARKS), _f1, ()),
-    Metric("precision_decided", every_row, _right, ratio, ()),
-    Metric("decided", every_row, _decided, ratio, ()),
+    Metric("macro_f1", every_row, partial(_counts, MARKS), _f1),
+    Metric("precision_decided", every_row, _decided, ratio),
+    Metric("decided", every_row, _decided, lambda sums: ratio(sums[..., 1:])),
     *(
-        Metric(f"{name}_{mark}", every_row, partial(_counts, (mark,)), partial(_share, name), ())
+        Metric(f"{name}_{mark}", every_row, partial(_counts, (mark,)), combine)
         for mark in MARKS
-        for name in PER_CLASS
+        for name, combine in zip(PER_CLASS, (ratio, lambda sums: ratio(sums[..., ::2])), strict=True)
     ),
 ]
 
@@ -179,13 +198,10 @@ def engine_table(engine: str, figures: Sequence[Figure]) -> ResultTable:
         ("Decided", "share", "decided"),
         *((mark.replace("_", " "), name, f"{name}_{mark}") for mark in MARKS for name in PER_CLASS),
     ]
-    cells = [(_row_name(one.keys, figures), one.metric, one) for one in figures]
+    pairs = {figure.keys["source"]: figure.rows for figure in figures if figure.metric == "macro_f1"}
+    names = {source: f"{source} ({rows:,})" for source, rows in pairs.items()}
+    cells = [(names[one.keys["source"]], one.metric, one) for one in figures]
     return build_table(f"{engine} on marked pairs", "source", columns, cells, "texts")
-
-
-def _row_name(keys: Mapping[str, Any], figures: Sequence[Figure]) -> str:
-    pairs = next(one.rows for one in figures if one.keys == keys and one.metric == "macro_f1")
-    return f"{keys['source']} ({pairs:,})"
 
 
 NOT_MEASURED = "It was not measured on marked pairs; `fdarx verify --pairs FILE --engine NAME --out FILE` does that."
@@ -222,11 +238,12 @@ def measured_note(engine: str, scores: Mapping[str, Any] | None) -> str:
     by_source: dict[str, dict[str, Figure]] = {}
     for figure in map(Figure.from_row, scores["figures"]):
         by_source.setdefault(figure.keys["source"], {})[figure.metric] = figure
-    notes = "; ".join(_source_note(source, one) for source, one in by_source.items() if source != ALL_SOURCES)
-    return f"{engine} on pairs that people marked, from a probability of {scores['threshold']:g} on: {notes}."
-
-
-def _source_note(source: str, figures: Mapping[str, Figure]) -> str:
+    by_source.pop(ALL_SOURCES, None)
     names = {"macro_f1": "macro-F1", "precision_decided": "precision of the decided", "decided": "share decided"}
-    values = [f"{name} {figures[metric].value:.2f}" for metric, name in names.items() if metric in figures]
-    return f"{source} ({max(one.rows for one in figures.values()):,} pairs) {', '.join(values)}"
+    notes = []
+    for source, figures in by_source.items():
+        values = [f"{name} {figures[metric].value:.2f}" for metric, name in names.items() if metric in figures]
+        notes.append(f"{source} ({max(one.rows for one in figures.values()):,} pairs) {', '.join(values)}")
+    return (
+        f"{engine} on pairs that people marked, from a probability of {scores['threshold']:g} on: {'; '.join(notes)}."
+    )

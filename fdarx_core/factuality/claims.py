@@ -1,18 +1,20 @@
-"""Claims of an answer by a language model: a quote of the answer and a statement by itself. Source: FAS §3.2, atomic
-claims."""
+"""Claims of an answer: by a language model, which quotes the answer and words each statement, or its sentences.
+
+Source: FAS §3.2, atomic claims.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from fdarx_core.baseline.claims import ClaimSpan, claims_of, numbered
-from fdarx_core.llm import Reply, Task, Unparsable, source_digest
-from fdarx_core.records import CheckedAnswer, Claim, Response
-from fdarx_core.verify.language_model import JUDGE_CLAIM
+from fdarx_core.llm import Reply, Task, Unparsable
+from fdarx_core.records import CheckedAnswer, Claim, Response, content_id
+from fdarx_core.text.refusals import declines
+from fdarx_core.text.sentences import LIST_ITEM, sentence_spans
 
 Filled = Annotated[str, Field(min_length=1, max_length=3000)]
 
@@ -30,17 +32,40 @@ class ExtractClaimsReply(Reply):
     claims: Annotated[list[QuotedClaim], Field(max_length=300)]
 
 
-def by_rules(slots: Mapping[str, Any]) -> ExtractClaimsReply:
-    """Return the claims that the rules find."""
-    question, answer, drug = (str(slots[name]) for name in ("question", "answer", "drug"))
-    found = claims_of(CheckedAnswer("", "", question, answer, "", drug=drug))
-    return ExtractClaimsReply(claims=[QuotedClaim(quote=one.text, claim=one.resolved) for one in found])
-
-
-EXTRACT_CLAIMS = Task.load("extract_claims", ExtractClaimsReply, by_rules)
+EXTRACT_CLAIMS = Task.load("extract_claims", ExtractClaimsReply)
 
 _ALIKE = ("'’‘ʼ′`", '"“”„″', "-‐‑‒–—−")
 _SAME = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
+_CITATION = re.compile(r"\s*\[(?:PASSAGE_)?\d+(?:\s*[,;–-]\s*(?:PASSAGE_)?\d+)*\]")
+
+
+class _ClaimSpan(NamedTuple):
+    """A claim at `answer[start:end]`, and how it reads without context."""
+
+    start: int
+    end: int
+    resolved: str
+
+
+def claims_of(answer: CheckedAnswer) -> list[Claim]:
+    """Return the sentences of an answer, its claims where no model extracts them.
+
+    An item of a list and a row of a table are sentences too, and `resolved` is the sentence without the mark of the
+    item and without numbers of citations. A question is no claim, and a repeated sentence counts once. A refusal or a
+    failed answer has none.
+    """
+    if answer.outcome in ("refused", "failed") or declines(answer.answer):
+        return []
+    found: dict[str, _ClaimSpan] = {}
+    for line in re.finditer(r".+", answer.answer):
+        for start, end in sentence_spans(line[0], "answer"):
+            mark = LIST_ITEM.match(line[0], start, end)
+            start = mark.end() if mark else start
+            resolved = " ".join(_CITATION.sub("", line[0][start:end]).split())
+            if any(character.isalpha() for character in resolved) and not resolved.endswith("?"):
+                span = _ClaimSpan(line.start() + start, line.start() + end, resolved)
+                found.setdefault(resolved.casefold(), span)
+    return _numbered(answer, found.values())
 
 
 def claims_asked(answer: CheckedAnswer) -> dict[str, Any]:
@@ -55,37 +80,42 @@ def read_claims(answer: CheckedAnswer, response: Response) -> list[Claim]:
     the first place after the claim before it is used. Raises Unparsable as `Task.parse` does, and with the reason
     quote_not_found if a quote is not in the answer, or overlapping_quotes if two quotes overlap.
     """
-    taken = list[ClaimSpan]()
-    for one in EXTRACT_CLAIMS.parse(response).claims:
-        start, end = _place(one.quote, answer.answer, taken)
-        taken.append(ClaimSpan(start, end, one.claim))
-    return numbered(answer, sorted(taken, key=lambda said: said.start))
+    taken = list[_ClaimSpan]()
+    for claim in EXTRACT_CLAIMS.parse(response).claims:
+        places = [found.span() for found in quote_pattern(claim.quote).finditer(answer.answer)]
+        if not places:
+            raise Unparsable("quote_not_found", f"no part of the answer: {claim.quote[:120]!r}")
+        free = [place for place in places if not any(place[0] < span.end and span.start < place[1] for span in taken)]
+        if not free:
+            raise Unparsable("overlapping_quotes", f"shares letters with another quote: {claim.quote[:120]!r}")
+        past = taken[-1].end if taken else 0
+        start, end = next((place for place in free if place[0] >= past), free[0])
+        taken.append(_ClaimSpan(start, end, claim.claim))
+    return _numbered(answer, sorted(taken, key=lambda span: span.start))
 
 
-def _place(quote: str, answer: str, taken: list[ClaimSpan]) -> tuple[int, int]:
-    places = [found.span() for found in _pattern(quote).finditer(answer)]
-    if not places:
-        raise Unparsable("quote_not_found", f"no part of the answer: {quote[:120]!r}")
-    free = [place for place in places if not any(place[0] < one.end and one.start < place[1] for one in taken)]
-    if not free:
-        raise Unparsable("overlapping_quotes", f"shares letters with another quote: {quote[:120]!r}")
-    past = taken[-1].end if taken else 0
-    return next((place for place in free if place[0] >= past), free[0])
+def quote_pattern(quote: str) -> re.Pattern[str]:
+    """Return a pattern that finds a quotation, but not within a longer word or number.
 
-
-def _pattern(quote: str) -> re.Pattern[str]:
-    """Return a pattern that finds the quote, but not within a longer word or number."""
+    White space and the shapes of quotation marks, apostrophes and dashes are ignored. `quote` is not blank.
+    """
     words = ("".join(_SAME.get(sign, re.escape(sign)) for sign in word) for word in quote.split())
     first = r"(?<![^\W_])(?<!\d[.,])" if quote[0].isalnum() else ""
     last = r"(?![^\W_]|[.,]\d)" if quote[-1].isalnum() else ""
     return re.compile(first + r"\s+".join(words) + last)
 
 
-FACTUALITY_TASKS: dict[str, Task[Any]] = {task.name: task for task in (EXTRACT_CLAIMS, JUDGE_CLAIM)}
-"""All tasks of checking answers, by name."""
-
-FACTUALITY_RULES_VERSION = source_digest(
-    "fdarx_core.baseline",
-    "fdarx_core.verify",
-)
-"""The state of the baseline's rules: `Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION)`."""
+def _numbered(answer: CheckedAnswer, spans: Iterable[_ClaimSpan]) -> list[Claim]:
+    """Return spans, in order, as claims of the answer."""
+    return [
+        Claim(
+            id=content_id("claim", answer.id, str(one.start), str(one.end)),
+            answer_id=answer.id,
+            number=number,
+            start=one.start,
+            end=one.end,
+            text=answer.answer[one.start : one.end],
+            resolved=one.resolved,
+        )
+        for number, one in enumerate(spans)
+    ]

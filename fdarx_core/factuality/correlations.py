@@ -7,17 +7,85 @@ Tables 4 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.metrics import Mask, Numbers
-from fdarx_core.evaluation.rank_correlation import spearman
+from fdarx_core.evaluation.bootstrap import estimate_weighted
+from fdarx_core.evaluation.metrics import Codes, Mask, Numbers, divide
 from fdarx_core.factuality.figures import ALL, RESAMPLES, FactualityRows, cluster_of
 from fdarx_core.factuality.scores import fact_aligned_score
-from fdarx_core.records import Difference, Figure
+from fdarx_core.records import Difference, Estimate, Figure
+
+Contrast = tuple[Numbers, Numbers]
+"""Two measures to compare: ρ of the first minus ρ of the second, over the rows that have both."""
+
+
+def spearman(
+    measures: Sequence[Numbers | Contrast], other: Numbers, clusters: Sequence[str], *, seed: int, resamples: int
+) -> list[Estimate]:
+    """Return ρ of each measure with `other`, or the difference of two measures in ρ; NaN rows are left out.
+
+    All arrays have one value for each row; `clusters` names the cluster of each row. All use the same samples of
+    clusters. An estimate is None where one side has no two different values, and has no interval where all rows are in
+    one cluster.
+    """
+    names, codes = np.unique(np.asarray(clusters, dtype=np.str_), return_inverse=True)
+    groups: dict[bytes, tuple[Mask, _Ranks, dict[bytes, _Ranks]]] = {}  # distinct columns by the rows that they have
+    asked: list[tuple[bytes, list[bytes]]] = []
+    over: list[Mask] = []
+    for measure in measures:
+        sides = measure if isinstance(measure, tuple) else (measure,)
+        here = ~np.isnan(np.vstack([other, *sides])).any(axis=0)
+        group, columns = here.tobytes(), [side[here].tobytes() for side in sides]
+        asked.append((group, columns))
+        over.append(here)
+        if here.any():
+            _, _, ranked = groups.setdefault(group, (here, _ranks(other[here]), {}))
+            for column, side in zip(columns, sides, strict=True):
+                if column not in ranked:
+                    ranked[column] = _ranks(side[here])
+    if not len(names) or not asked:
+        return [Estimate(None) for _ in asked]
+
+    def values(weights: Numbers) -> Numbers:
+        rhos: dict[tuple[bytes, bytes], Numbers] = {}
+        for group, (here, others, ranked) in groups.items():
+            mine = weights if here.all() else weights[:, here]
+            totals = mine.sum(axis=1, keepdims=True)
+            against, spread = _centred(others, mine, totals)
+            against *= mine
+            for column, ranks in ranked.items():
+                deviations, width = _centred(ranks, mine, totals)
+                rhos[group, column] = divide(np.einsum("sr,sr->s", deviations, against), np.sqrt(width * spread))
+        nothing = np.full(len(weights), np.nan)
+        found = [[rhos.get((group, column), nothing) for column in columns] for group, columns in asked]
+        return np.column_stack([sides[0] - (sides[1] if len(sides) > 1 else 0.0) for sides in found])
+
+    return estimate_weighted(values, codes.astype(np.int64), len(names), over, seed=seed, resamples=resamples)
+
+
+_Ranks = tuple[Codes, Codes, Codes]
+"""The rows of a column in sorted order, the starts of its runs of equal values, and the run of each row."""
+
+
+def _ranks(values: Numbers) -> _Ranks:
+    _, run_of, lengths = np.unique(values, return_inverse=True, return_counts=True)
+    return np.argsort(run_of, kind="stable"), np.cumsum(lengths) - lengths, run_of
+
+
+def _centred(ranks: _Ranks, weights: Numbers, totals: Numbers) -> tuple[Numbers, Numbers]:
+    """Return mean ranks minus their mean, shape (samples, rows), and the sum of their squares over drawn rows."""
+    order, starts, run_of = ranks
+    times = np.take(weights, order, axis=1)
+    if len(starts) < len(order):
+        times = np.add.reduceat(times, starts, axis=1)
+    centred = np.cumsum(times, axis=1)
+    centred -= (times + totals) / 2
+    return np.take(centred, run_of, axis=1), np.einsum("sr,sr,sr->s", times, centred, centred)
+
 
 FULL, SINGLE, NO_RETRIEVAL = "full", "single", "no_retrieval"
 

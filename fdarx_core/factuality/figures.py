@@ -7,7 +7,7 @@ datasets of the run. Source: FAS §4 (10,000 resamples; a difference is signific
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -16,11 +16,12 @@ from statistics import fmean
 import numpy as np
 import pyarrow as pa
 
-from fdarx_core.baseline.tokens import vocabulary
-from fdarx_core.evaluation.bootstrap import MetricSlice, contrast, estimate
-from fdarx_core.evaluation.metrics import Mask, Measure, Metric, ScoreColumns, mean_metric, measure_table
+from fdarx_core.evaluation.bootstrap import MetricSlice, contrast, estimate_figures
+from fdarx_core.evaluation.metrics import Mask, Metric, ScoreColumns, mean_metric, metric_table
+from fdarx_core.factuality.safety import safety_counts
 from fdarx_core.factuality.scores import ScoringMethod
-from fdarx_core.records import Difference, Estimate, FactualityScore, Figure, PairVerdict, SafetyFlag, to_table
+from fdarx_core.records import Difference, FactualityScore, Figure, PairVerdict, SafetyFlag, to_table
+from fdarx_core.text.tokens import vocabulary
 
 ALL = "all"
 """The value of a key of a figure (model, setting, dataset, type) that is about all of them."""
@@ -35,7 +36,7 @@ class FactualityRows:
     """The scores of all answers of a run, and how they were made.
 
     `pairs` is a table of PairVerdict rows of every kind and engine; ablations are computed from it. `flags` is None
-    where no label was available for safety checks.
+    where no language model checked the answers against labels.
     """
 
     scores: Sequence[FactualityScore]
@@ -61,36 +62,34 @@ def flag_metric(kind: str) -> str:
     return f"flag_{kind}"
 
 
-def measures(rows: FactualityRows) -> dict[str, Measure]:
-    """Return the measures by name: the scores' fields, and whether an answer has a flag if flags were looked for.
+def factuality_metrics(rows: FactualityRows) -> list[Metric]:
+    """Return the metrics: means of the scores' fields, and of whether an answer has a flag if flags were looked for."""
+    found = []
+    for metric, name in rows.fields.items():
 
-    What is to be reviewed is counted apart from flags.
-    """
-    found = {metric: (field, _read(field)) for metric, field in rows.fields.items()}
+        def measure(score: FactualityScore, name: str = name) -> float | None:
+            value: float | None = getattr(score, name)
+            return None if name == "claims" and score.outcome != "answered" else value
+
+        found.append(mean_metric(measure, metric, field=name))
     if rows.flags is not None:
         kinds: dict[str, set[str]] = defaultdict(set)
         for flag in rows.flags:
-            kinds["to_review" if flag.status == "to_review" else flag.kind].add(flag.answer_id)
-        kinds["any"] = set().union(*(found for kind, found in kinds.items() if kind != "to_review"))
-        found |= {(name := flag_metric(kind)): (name, _flagged(kinds[kind])) for kind in FLAGS}
+            kinds[flag.kind].add(flag.answer_id)
+            kinds["any"].add(flag.answer_id)
+        for kind in FLAGS:
+
+            def is_flagged(score: FactualityScore, answers: set[str] = kinds[kind]) -> float | None:
+                checked = score.outcome == "answered" and not safety_counts(score)["unchecked"]
+                return float(score.answer_id in answers) if checked else None
+
+            found.append(mean_metric(is_flagged, flag_metric(kind)))
     return found
 
 
 def cluster_of(score: FactualityScore) -> str:
     """Return what the bootstrap draws: the cluster of the answer, or its question if it has no cluster."""
     return score.cluster or score.question_id
-
-
-def _read(name: str) -> Callable[[FactualityScore], float | None]:
-    def measure(score: FactualityScore) -> float | None:
-        value: float | None = getattr(score, name)
-        return None if name == "claims" and score.outcome != "answered" else value
-
-    return measure
-
-
-def _flagged(answers: set[str]) -> Callable[[FactualityScore], float | None]:
-    return lambda score: float(score.answer_id in answers) if score.outcome == "answered" else None
 
 
 RESAMPLES = 10_000
@@ -107,17 +106,14 @@ def figures(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> l
     The keys of a figure are model, setting, dataset and type. A metric that no answer has or lacks is left out. FAS has
     no value for a group whose mean coverage or share of decided claims is below that of the method.
     """
-    found: list[Figure] = []
-    for dataset, columns in _datasets(rows):
+    metrics, found = factuality_metrics(rows), list[Figure]()
+    for dataset, columns in _datasets(rows, metrics):
         parts = [part for key, here in _models(columns) for part in _parts(columns, {**key, "dataset": dataset}, here)]
-        wanted = [(keys, mean_metric(name), here) for keys, here in parts for name in measures(rows)]
-        slices = [(metric, here) for _, metric, here in wanted]
-        estimates = estimate(columns, slices, seed=seed, resamples=resamples)
-        found += [
-            Figure.of(metric.name, keys, one if _may_show(columns, metric, here, rows.method) else _withheld(one))
-            for (keys, metric, here), one in zip(wanted, estimates, strict=True)
-            if one.rows or one.unscored
-        ]
+        slices = [(keys, metric, here) for keys, here in parts for metric in metrics]
+        withheld = [keys for keys, metric, here in slices if not _may_show(columns, metric, here, rows.method)]
+        for one in estimate_figures(columns, slices, seed=seed, resamples=resamples):
+            shown = one.metric != rows.method.fas or one.keys not in withheld
+            found.append(one if shown else replace(one, value=None, low=None, high=None))
     return found
 
 
@@ -127,10 +123,6 @@ def _may_show(columns: ScoreColumns, metric: Metric, here: Mask, method: Scoring
     return not any(
         np.nansum(one) < method.floors[name] * np.count_nonzero(~np.isnan(one)) for name, one in means.items()
     )
-
-
-def _withheld(one: Estimate) -> Estimate:
-    return replace(one, value=None, low=None, high=None)
 
 
 def too_low(figures: Sequence[Figure], method: ScoringMethod) -> list[Figure]:
@@ -143,10 +135,10 @@ def differences(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) 
 
     Both sides use the same samples of clusters; `rows` counts the answers of both. Source: FAS §5.1, §5.3.
     """
-    compared = [metric for metric, field in rows.fields.items() if field in COMPARED]
-    found: list[Difference] = []
-    for dataset, columns in _datasets(rows):
-        wanted = [*_model_pairs(columns, dataset, compared), *_type_pairs(columns, dataset, compared)]
+    metrics, found = factuality_metrics(rows), list[Difference]()
+    compared = [metric for metric in metrics if metric.field in COMPARED]
+    for dataset, columns in _datasets(rows, metrics):
+        wanted = list(_pairs(columns, dataset, compared))
         estimates = contrast(columns, [slices for _, *slices in wanted], seed=seed, resamples=resamples)  # type: ignore[misc]
         found += [
             Difference.of(slices[0][0].name, keys, one, first={varied: a}, second={varied: b})
@@ -159,21 +151,21 @@ def differences(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) 
 def overall(rows: FactualityRows) -> dict[str, float | None]:
     """Return the mean of each metric over all answers that have it, None where no answer has it, or as in `figures`."""
     found: dict[str, float | None] = {}
-    for metric, (_, read) in measures(rows).items():
-        values = [value for value in map(read, rows.scores) if value is not None]
-        found[metric] = fmean(values) if values else None
+    for metric in factuality_metrics(rows):
+        values = [value for value in map(metric.number, rows.scores) if value is not None]
+        found[metric.name] = fmean(values) if values else None
     if any((value := found[name]) is not None and value < least for name, least in rows.method.floors.items()):
         found[rows.method.fas] = None
     return found
 
 
-def _datasets(rows: FactualityRows) -> Iterator[tuple[str, ScoreColumns]]:
+def _datasets(rows: FactualityRows, metrics: Sequence[Metric]) -> Iterator[tuple[str, ScoreColumns]]:
     """Yield the answers of all datasets together, then those of each named dataset."""
     names = [ALL, *sorted({score.dataset for score in rows.scores} - {""})] if rows.scores else []
     for name in names:
-        table = measure_table(
+        table = metric_table(
             [score for score in rows.scores if name in (ALL, score.dataset)],
-            measures(rows),
+            metrics,
             cluster=cluster_of,
             question=lambda score: f"{score.dataset}\n{score.question_id}",
             keys=("model", "setting", "type"),
@@ -201,25 +193,20 @@ Pair = tuple[tuple[dict[str, str], str, str, str], MetricSlice, MetricSlice]
 """The common keys, the key that differs and its two values; then the two sides."""
 
 
-def _model_pairs(columns: ScoreColumns, dataset: str, compared: Sequence[str]) -> Iterator[Pair]:
+def _pairs(columns: ScoreColumns, dataset: str, compared: Sequence[Metric]) -> Iterator[Pair]:
+    """Yield the pairs of models in the same setting on their common questions, then those of types of one model."""
     questions = columns.strings("question_id")
-    for (one, here), (other, there) in combinations(_models(columns), 2):
-        if one["setting"] != other["setting"]:
-            continue
-        keys = {"setting": one["setting"], "dataset": dataset, "type": ALL}
-        for name in compared:
-            measured = ~np.isnan(columns.number(name))
-            common = np.intersect1d(questions[here & measured], questions[there & measured])
+    models = _models(columns)
+    for (first, ours), (second, theirs) in combinations(models, 2):
+        for metric in compared if first["setting"] == second["setting"] else ():
+            measured = ~np.isnan(columns.number(metric.name))
+            common = np.intersect1d(questions[ours & measured], questions[theirs & measured])
             both = measured & np.isin(questions, common)
             if both.any():
-                metric = mean_metric(name)
-                yield (keys, "model", one["model"], other["model"]), (metric, here & both), (metric, there & both)
-
-
-def _type_pairs(columns: ScoreColumns, dataset: str, compared: Sequence[str]) -> Iterator[Pair]:
-    for keys, mine in _models(columns):
-        for (one, here), (other, there) in combinations(_parts(columns, {}, mine)[1:], 2):
-            for name in compared:
-                metric = mean_metric(name)
+                keys = {"setting": first["setting"], "dataset": dataset, "type": ALL}
+                yield (keys, "model", first["model"], second["model"]), (metric, ours & both), (metric, theirs & both)
+    for keys, mine in models:
+        for (first, ours), (second, theirs) in combinations(_parts(columns, {}, mine)[1:], 2):
+            for metric in compared:
                 shared = {**keys, "dataset": dataset}
-                yield (shared, "type", one["type"], other["type"]), (metric, here), (metric, there)
+                yield (shared, "type", first["type"], second["type"]), (metric, ours), (metric, theirs)

@@ -1,304 +1,140 @@
-"""Safety candidates and flags: what in an answer may go against a label, and what a verifier decides of it.
+"""Safety flags: what in an answer a language model finds contradicted by the label of its drug. Source: FAS §3.2, §4.
 
-Rules propose candidates by words and numbers. A claim that a label contradicts is a flag, and so is a candidate that
-the verifying model finds contradicted; one that it finds to agree with the label, or not to bear on it, is dropped.
-Without such a model all candidates stay to be reviewed. Source: FAS §3.2, §4.
+The model reads the answer and the sections of the label on contraindications, the boxed warning, interactions and
+dosage. Code checks only that its quotations are verbatim. Without a language model nothing is flagged.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import log
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.baseline.stems import terms
-from fdarx_core.factuality.contraindications import Key, contraindications_of, key_of
-from fdarx_core.factuality.doses import LabelDoses, doubtful_doses, lacks_dose
-from fdarx_core.factuality.drug_names import DrugNameIndex, names_pattern
+from pydantic import Field
+
+from fdarx_core.factuality.claims import quote_pattern
 from fdarx_core.factuality.evidence.sources import evidence_of_passage, with_list_leads
-from fdarx_core.factuality.prohibitions import CONTRAINDICATIONS, FURTHER, TABLE
-from fdarx_core.factuality.scores import CONTRADICTED, SUPPORTED, UNSUPPORTED, ScoringMethod, class_of
-from fdarx_core.labels.drugs import Drug
-from fdarx_core.records import (
-    CheckedAnswer,
-    Claim,
-    ClaimVerdict,
-    Contraindication,
-    Evidence,
-    Label,
-    PairVerdict,
-    Passage,
-    SafetyFlag,
-    content_id,
-)
+from fdarx_core.labels.drugs import Drug, DrugNames, drug_of
+from fdarx_core.labels.loinc import DOSAGE_SECTION
+from fdarx_core.llm import Quote, Reply, Task
+from fdarx_core.records import CheckedAnswer, Evidence, FactualityScore, Label, Passage, Response, SafetyFlag
 
-SAFETY = "safety"
-"""The kind of a pair of a claim, or a sentence, and what the label says of a candidate."""
-FLAGGED, TO_REVIEW = "flagged", "to_review"
-CONTRADICTED_BY_LABEL = "contradicted_by_label"
-
-_LEAST_SHARE = 1 / 3
-"""Of a drug's labels, where only its name is known: what fewer forbid may belong to another form of it."""
-_ENOUGH = 1 / 3
-"""The share of the weight of a subject's terms that question and sentence must have, or else its rarest term."""
-_MOST_FORBIDDEN = 3
-"""The most forbidden uses that are proposed for one answer."""
+SECTIONS = ("34066-1", "34070-3", "34073-7", DOSAGE_SECTION)
+"""Boxed Warning, Contraindications, Drug Interactions, Dosage and Administration."""
+MOST_LABELS = 3
+"""The most labels that an answer is checked against, one for each drug that it is about."""
 
 
-_Forbidden = tuple[Key, Contraindication, Evidence]
-"""What a label forbids, the words by which two labels forbid the same, and its statement."""
+class ContradictedStatement(Reply):
+    """A statement of the answer and the words of a label that contradict it, both letter for letter."""
+
+    kind: Literal["contraindication", "interaction", "dose", "warning"]
+    answer_quote: Quote
+    label_quote: Quote
 
 
-@dataclass(frozen=True, slots=True)
-class SafetyCandidate:
-    """A part of an answer that may go against a label.
+class CheckSafetyReply(Reply):
+    """Empty and false for most answers."""
 
-    Attributes:
-        flag: the flag, to be reviewed.
-        statement: what the label says, with which a verifier compares the answer; None for a missing dose.
-    """
-
-    flag: SafetyFlag
-    statement: Evidence | None
+    statements: Annotated[list[ContradictedStatement], Field(max_length=100)]
+    dose_missing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SafetyFindings:
-    """What the labels of an answer's drug hold against it.
-
-    Attributes:
-        candidates: the parts that may go against a label.
-        contraindications: the passages of Contraindications, which a verifying model is shown with each claim, because
-            answers seldom use the label's words for what it forbids. Empty for answers on several drugs.
-    """
-
-    candidates: Sequence[SafetyCandidate] = ()
-    contraindications: Sequence[Evidence] = ()
+CHECK_SAFETY = Task.load("check_safety", CheckSafetyReply)
 
 
-class CandidateFinder:
-    """Finds safety candidates in answers by the labels of their drugs.
+class SafetyPassages:
+    """The passages of labels on safety, by the drug that an answer is about.
 
     Args:
-        labels: returns labels with all their passages, of which only doses and prohibitions are kept.
+        labels: labels, each with its passages; they are read once.
         synonyms: names that no label has, each with its drug (`read_rxnorm`).
     """
 
     def __init__(
-        self,
-        labels: Callable[[], Iterable[tuple[Label, Sequence[Passage]]]],
-        synonyms: Iterable[tuple[str, Drug]] = (),
+        self, labels: Iterable[tuple[Label, Sequence[Passage]]], synonyms: Iterable[tuple[str, Drug]] = ()
     ) -> None:
-        self._rows: dict[str, list[_Forbidden]] = {}
-        self._doses: dict[str, LabelDoses] = {}
-        self._own: dict[str, tuple[str, ...]] = {}
-        self._contraindications: dict[str, list[Evidence]] = {}
-        self._frequencies: Counter[str] = Counter()
-        self.drugs = DrugNameIndex(self._kept(labels()), synonyms)
+        self._passages: dict[str, list[Evidence]] = {}
+        labels_of: dict[Drug, list[str]] = defaultdict(list)
 
-    def _kept(self, labels: Iterable[tuple[Label, Sequence[Passage]]]) -> Iterator[tuple[Label, Sequence[Passage]]]:
-        shared: dict[object, object] = {}
-        for label, passages in labels:
-            rows = contraindications_of(label, passages, (*TABLE, *FURTHER))
-            paths = {passage.marker: passage.section_path for passage in passages}
-            self._rows[label.set_id] = [(key_of(row), row, _forbids(row, paths.get(row.marker, ""))) for row in rows]
-            self._frequencies.update(term for row in rows for term in terms(row.subject))
-            self._doses[label.set_id] = LabelDoses.of(passages, shared)
-            self._own[label.set_id] = tuple(dict.fromkeys((label.drug_name, *label.aliases, *label.substances)))
-            self._contraindications[label.set_id] = [
-                evidence_of_passage(passage, label.drug_name, lead)
-                for passage, lead in with_list_leads(one for one in passages if one.core_code == CONTRAINDICATIONS)
-            ]
-            yield label, passages
+        def products_and_texts() -> Iterable[tuple[Any, Iterable[str]]]:
+            for label, passages in labels:
+                shown = (one for one in passages if one.core_code in SECTIONS)
+                self._passages[label.set_id] = [
+                    evidence_of_passage(passage, label.drug_name, lead) for passage, lead in with_list_leads(shown)
+                ]
+                for drug in {drug_of(*label.products), *map(drug_of, label.products)}:
+                    labels_of[drug].append(label.set_id)
+                yield label.products, (passage.text for passage in passages)
 
-    def find(self, answer: CheckedAnswer) -> SafetyFindings:
-        """Return what the labels hold against an answer; nothing if it failed or refused."""
-        if answer.outcome != "answered" or not answer.answer.strip():
-            return SafetyFindings()
-        drugs = self.drugs.of(answer)
-        passages = self._contraindications[drugs[0][0]] if len(drugs) == 1 else []
-        return SafetyFindings(self.candidates(answer), passages)
+        self._names = DrugNames(products_and_texts(), synonyms)
+        self._first_label = {drug: set_ids[0] for drug, set_ids in labels_of.items()}
 
-    def candidates(self, answer: CheckedAnswer) -> list[SafetyCandidate]:
-        """Return all candidates of an answer, in order; none if it failed or refused, or has no drug with a label."""
+    def find(self, answer: CheckedAnswer) -> list[Evidence]:
+        """Return the passages that an answer is checked against, in the order of the labels.
+
+        They are of the answer's own label; else of the first label of its drug; else of those of the drugs that the
+        question names, else the answer. An answer that failed, refused or is about no drug of the labels has none.
+        """
         if answer.outcome != "answered" or not answer.answer.strip():
             return []
-        drugs = self.drugs.of(answer)
-        found = [one for set_ids in drugs for one in self._forbidden(answer, set_ids)]
-        if len(drugs) == 1:  # with several drugs it is not certain whose a dose is
-            found += self._doubtful_doses(answer, drugs[0])
-        return sorted(found, key=lambda one: (one.flag.start, one.flag.end, one.flag.kind, one.flag.subject))
-
-    def _doubtful_doses(self, answer: CheckedAnswer, set_ids: Sequence[str]) -> Iterator[SafetyCandidate]:
-        given = [(set_id, self._doses[set_id]) for set_id in set_ids if self._doses[set_id].sentences]
-        if not given:
-            return
-        set_id, doses = given[0]
-        names = self._own[set_id]
-
-        def candidate(kind: str, start: int, end: int, subject: str) -> SafetyCandidate:
-            text = answer.answer[start:end]
-            quoted = doses.quoted(f"{answer.question} {text}")
-            first = quoted[0][1]
-            told = "\n".join(dict.fromkeys(one for one, _ in quoted))
-            statement = _statement(set_id, first.marker, first.section_path, names[0], told)
-            said = statement.text, set_id, statement.place, TO_REVIEW
-            flag = SafetyFlag(answer.id, kind, start, end, text, names[0], subject, *said)
-            return SafetyCandidate(flag, statement if text else None)
-
-        if lacks_dose(answer.question, answer.answer):
-            yield candidate("dose_missing", 0, 0, "dose")
-        labels = [one for _, one in given]
-        for start, end, dose in doubtful_doses(answer, labels, names_pattern(names), self.drugs.names_in):
-            yield candidate("dose_unsupported", start, end, dose)
-
-    def _forbidden(self, answer: CheckedAnswer, set_ids: Sequence[str]) -> Iterator[SafetyCandidate]:
-        """Yield the uses that a third of the labels or more forbid and whose words question or answer have."""
-        own = names_pattern(self._own[set_ids[0]])
-        question = self._terms(answer.question, own)
-        spans = sentence_spans(answer.answer)
-        told = [self._terms(answer.answer[start:end], own) for start, end in spans]
-        alike: dict[Key, list[_Forbidden]] = defaultdict(list)
-        for one in (one for set_id in set_ids for one in self._rows[set_id]):
-            alike[one[0]].append(one)
-        found = list[tuple[float, int, _Forbidden]]()
-        for rows in alike.values():
-            if rows[0][1].kind == "drug" and own.search(rows[0][1].subject):  # it names no other drug
-                continue
-            wanted = terms(own.sub(" ", rows[0][1].subject))
-            place = max(range(len(told)), key=lambda at: (self._weight(wanted & told[at]), -at))
-            held = wanted & (question | told[place])
-            share = self._weight(held) / max(self._weight(wanted), 1e-9)
-            rarest = max(wanted, key=lambda term: (self._weight([term]), term), default="")
-            enough = rarest in held or share >= _ENOUGH
-            if enough and len({row.set_id for _, row, _ in rows}) >= _LEAST_SHARE * len(set_ids):
-                found.append((-share, place, rows[0]))
-        for _, place, (_, row, statement) in sorted(found, key=lambda one: one[:2])[:_MOST_FORBIDDEN]:
-            start, end = spans[place]
-            about = answer.answer[start:end], row.drug, row.subject, row.statement, row.set_id, row.marker, TO_REVIEW
-            yield SafetyCandidate(SafetyFlag(answer.id, f"contraindicated_{row.kind}", start, end, *about), statement)
-
-    def _terms(self, text: str, own: re.Pattern[str]) -> frozenset[str]:
-        others = own.sub(" ", text)
-        return terms(others) | terms(" ; ".join(self.drugs.substances_in(others)))
-
-    def _weight(self, found: Iterable[str]) -> float:
-        """Return the weight of terms of subjects: the rarer in the subjects of all labels, the more."""
-        total = self._frequencies.total()
-        return sum(log(1 + total / (1 + self._frequencies[term])) for term in found)
+        if answer.set_id in self._passages:
+            return list(self._passages[answer.set_id])
+        for text in (answer.drug, answer.question, answer.answer):
+            drugs = dict.fromkeys(drug for mention in self._names.find(text) for drug in mention.drugs)
+            set_ids = dict.fromkeys(self._first_label[drug] for drug in drugs if drug in self._first_label)
+            if set_ids:
+                return [passage for set_id in list(set_ids)[:MOST_LABELS] for passage in self._passages[set_id]]
+        return []
 
 
-def _statement(set_id: str, marker: str, section: str, drug: str, text: str) -> Evidence:
-    return Evidence(content_id(SAFETY, set_id, marker, text), "labels", drug, text, marker, section, set_id, drug)
+def safety_asked(answer: CheckedAnswer, passages: Sequence[Evidence]) -> dict[str, Any]:
+    """Return the slots of the request that checks an answer; `read_safety` reads the response."""
+    shown = [{"heading": passage.heading, "text": passage.text} for passage in passages]
+    return {"question": answer.question, "answer": answer.answer, "passages": shown}
 
 
-def _forbids(row: Contraindication, section: str) -> Evidence:
-    return _statement(row.set_id, row.marker, section, row.drug, row.statement)
+def read_safety(
+    answer: CheckedAnswer, passages: Sequence[Evidence], response: Response
+) -> tuple[list[SafetyFlag], int]:
+    """Return the flags of a response in the order of the answer, and how many statements are dropped.
 
-
-def flags_of(
-    candidates: Sequence[SafetyCandidate],
-    claims: Sequence[Claim],
-    verdicts: Sequence[ClaimVerdict],
-    pairs: Sequence[PairVerdict],
-    evidence: Mapping[str, Evidence],
-    method: ScoringMethod,
-) -> list[SafetyFlag]:
-    """Return the flags of an answer as the verifying model decides them, in order.
-
-    Args:
-        candidates: what rules propose.
-        claims: the claims of the answer.
-        verdicts: their verdicts.
-        pairs: pairs of the engine of the method, those of the candidates among them (`SAFETY`).
-        evidence: the passages and statements of the pairs by id.
-        method: how answers are scored.
+    A statement is dropped if a quotation of it is not in the answer, or in no passage. White space and the shapes of
+    quotation marks, apostrophes and dashes are ignored. Raises Unparsable as `Task.parse` does.
     """
-    mine = [pair for pair in pairs if pair.engine == method.engine]
-    found = [flag for one in candidates if (flag := _decided(one, claims, mine, evidence, method.threshold))]
-    flagged = [flag for flag in found if flag.status == FLAGGED]
-    for claim, verdict in zip(claims, verdicts, strict=True):
-        if any(flag.start < claim.end and claim.start < flag.end for flag in flagged):
-            continue
-        if flag := _contradicted(claim, verdict, mine, evidence, method.threshold):
-            found.append(flag)
-    return sorted(found, key=lambda flag: (flag.start, flag.end, flag.kind, flag.subject))
+    reply, flags, dropped = CHECK_SAFETY.parse(response), list[SafetyFlag](), 0
+    for one in reply.statements:
+        words = _place(one.answer_quote, answer.answer)
+        in_labels = ((passage, _place(one.label_quote, passage.text)) for passage in passages)
+        passage, because = next((found for found in in_labels if found[1]), (None, None))
+        if words and passage and because:
+            title = passage.section.rpartition(" > ")[2]
+            source = passage.drug, title, because[0], passage.set_id, passage.place
+            flags.append(SafetyFlag(answer.id, one.kind, *words.span(), words[0], *source))
+        else:
+            dropped += 1
+    if reply.dose_missing:
+        flags.append(SafetyFlag(answer.id, "dose_missing", 0, 0, "", passages[0].drug, "dose", "", passages[0].set_id))
+    return sorted(flags, key=lambda flag: (flag.start, flag.end, flag.kind)), dropped
 
 
-def _decided(
-    candidate: SafetyCandidate,
-    claims: Sequence[Claim],
-    pairs: Sequence[PairVerdict],
-    evidence: Mapping[str, Evidence],
-    threshold: float,
-) -> SafetyFlag | None:
-    """Return the flag of a candidate with its status; None where the verifier clears it."""
-    flag, statement = candidate.flag, candidate.statement
-    if statement is None:
-        return flag
-    within = {claim.id for claim in claims_in(flag, claims)} or {""}
-    found = {
-        class_of(pair, threshold)[0]
-        for pair in pairs
-        if pair.kind in (SAFETY, "evidence") and pair.claim_id in within and pair.evidence_id in evidence
-        if states(evidence[pair.evidence_id], statement)
-    }
-    if CONTRADICTED in found:
-        return replace(flag, status=FLAGGED)
-    return None if found and found <= {SUPPORTED, UNSUPPORTED} else flag
+def _place(quote: str, text: str) -> re.Match[str] | None:
+    bare = quote.strip(" .…")
+    return quote_pattern(bare).search(text) if bare else None
 
 
-def safety_sentence(flagged: int, to_review: int, *, verified: bool) -> str:
-    """Return what was found, in words: how many flags, and how many candidates that nothing has decided.
-
-    `verified` says whether a model verifies.
-    """
-    if not verified:
-        return (
-            f"{to_review:,} parts of answers may go against a label. No model verifies them, so that none is flagged "
-            "and all are to be reviewed; name a language model or an NLI cross-encoder with --entailment."
-        )
-    return f"{flagged:,} parts of answers are contradicted by a label; {to_review:,} are to be reviewed."
+def safety_counts(score: FactualityScore) -> Counter[str]:
+    """Return what the check of an answer found, 0 or 1 for "flagged" and "unchecked", the numbers of the others."""
+    unchecked = any(why.startswith("flags: ") for why in score.unscored)
+    return Counter(flagged=score.flags > 0, flags=score.flags, dropped=score.dropped_flags, unchecked=unchecked)
 
 
-def states(passage: Evidence, statement: Evidence) -> bool:
-    """Return whether a passage is of the label of a statement and has its words."""
-    return passage.set_id == statement.set_id and statement.text in passage.text
-
-
-def claims_in(flag: SafetyFlag, claims: Iterable[Claim]) -> list[Claim]:
-    """Return the claims that share words of the answer with a flag."""
-    return [claim for claim in claims if flag.start < claim.end and claim.start < flag.end]
-
-
-def _contradicted(
-    claim: Claim,
-    verdict: ClaimVerdict,
-    pairs: Sequence[PairVerdict],
-    evidence: Mapping[str, Evidence],
-    threshold: float,
-) -> SafetyFlag | None:
-    """Return a flag where the passage that decides the claim, or what a label forbids, contradicts it.
-
-    Only labels of the claim's drug count.
-    """
-    own = [one for one in pairs if one.claim_id == claim.id and one.on_subject and one.evidence_id in evidence]
-    decisive = [
-        one
-        for one in own
-        if one.kind == SAFETY
-        or (one.kind == "evidence" and verdict.verdict == CONTRADICTED and one.evidence_id == verdict.evidence_id)
-    ]
-    against = [
-        one for one in decisive if class_of(one, threshold)[0] == CONTRADICTED and evidence[one.evidence_id].set_id
-    ]
-    if not against:
-        return None
-    pair = against[0]
-    passage = evidence[pair.evidence_id]
-    because = passage.text[pair.start : pair.end] or passage.text
-    about = claim.text, passage.drug, passage.section.rpartition(" > ")[2], because, passage.set_id, passage.place
-    return SafetyFlag(claim.answer_id, CONTRADICTED_BY_LABEL, claim.start, claim.end, *about, FLAGGED)
+def safety_sentence(counts: Mapping[str, int], *, by_model: bool) -> str:
+    """Return in words what was found in answers. `by_model` says whether a language model checks them."""
+    if not by_model:
+        return "Not checked: no judge model. Name a language model with --entailment."
+    return (
+        f"{counts['flags']:,} flags; {counts['dropped']:,} more are dropped, because a quotation of them is not "
+        f"verbatim. {counts['unchecked']:,} answers are not checked, because the judge's reply is not usable."
+    )

@@ -173,27 +173,17 @@ def statement_pairs(answer: CheckedAnswer, claims: Sequence[Claim], *, engine: s
         *((MUST_HAVE, at, text) for at, text in enumerate(answer.must_have)),
         *((NICE_TO_HAVE, at, text) for at, text in enumerate(answer.nice_to_have)),
     ]
-    premise = "\n".join(_sentence(text) for _, _, text in statements)
+    # many statements lack a full stop
+    texts = [text.strip() for _, _, text in statements]
+    premise = "\n".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in texts)
+
+    def row(claim_id: str, kind: str, number: int = 0) -> PairVerdict:
+        return PairVerdict(answer.id, claim_id, "", kind, 0, engine, number=number)
+
     return [
-        *(
-            (_row(answer, "", kind, engine, at), TextPair(answer.answer, text.strip(), answer.drug))
-            for kind, at, text in statements
-        ),
-        *(
-            (_row(answer, claim.id, ALL_STATEMENTS, engine), TextPair(premise, claim.resolved, answer.drug))
-            for claim in claims
-        ),
+        *((row("", kind, at), TextPair(answer.answer, text.strip(), answer.drug)) for kind, at, text in statements),
+        *((row(claim.id, ALL_STATEMENTS), TextPair(premise, claim.resolved, answer.drug)) for claim in claims),
     ]
-
-
-def _row(answer: CheckedAnswer, claim_id: str, kind: str, engine: str, number: int = 0) -> PairVerdict:
-    return PairVerdict(answer.id, claim_id, "", kind, 0, engine, number=number)
-
-
-def _sentence(text: str) -> str:
-    """Return a statement with a full stop, which many lack."""
-    text = text.strip()
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def completeness_of(answer: CheckedAnswer, pairs: Sequence[PairVerdict], method: ScoringMethod) -> float | str | None:
@@ -275,7 +265,7 @@ def score_of(
     score = FactualityScore(
         answer.id, answer.question_id, answer.model, answer.dataset, answer.type, answer.setting, answer.cluster,
         answer.outcome, len(claims), counts[SUPPORTED], counts[CONTRADICTED], counts[UNSUPPORTED], counts[UNDECIDED],
-        counts[UNSCORED], flags=sum(one.status == "flagged" for one in flags),
+        counts[UNSCORED], flags=len(flags),
     )  # fmt: skip
     if answer.outcome == FAILED:
         score.unscored = [f"{name}: {FAILED}" for name in ("similarity", *OVERLAPS, *SHARES, "fas")]
@@ -288,7 +278,11 @@ def score_of(
             score.unscored.append(f"{name}: {value}")
         else:
             setattr(score, name, value)
-    _overlaps(score, answer)
+    if answer.references:
+        score.rouge_1, score.rouge_2, score.rouge_l = rouge(answer.answer, answer.references)
+        score.bleu_4 = bleu_4(answer.answer, answer.references)
+    else:
+        score.unscored += [f"{name}: {NO_REFERENCE}" for name in OVERLAPS]
     _shares(score)
     if claims:
         near = {pair.claim_id for pair in mine if pair.kind == "evidence" and pair.rank <= method.k and pair.on_subject}
@@ -298,14 +292,6 @@ def score_of(
         score.unscored.append(f"similarity: {NOT_MEASURED if answer.references else NO_REFERENCE}")
     _aligned(score, method)
     return score
-
-
-def _overlaps(score: FactualityScore, answer: CheckedAnswer) -> None:
-    if not answer.references:
-        score.unscored += [f"{name}: {NO_REFERENCE}" for name in OVERLAPS]
-        return
-    score.rouge_1, score.rouge_2, score.rouge_l = rouge(answer.answer, answer.references)
-    score.bleu_4 = bleu_4(answer.answer, answer.references)
 
 
 def _shares(score: FactualityScore) -> None:

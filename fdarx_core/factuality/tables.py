@@ -60,10 +60,10 @@ def metrics_json(rows: FactualityRows, summary: Summary) -> dict[str, Any]:
     return {
         **overall(rows),
         "spearman": {
-            one.metric: one.value
-            for one in of_run(summary.correlations, rows.method.threshold)
-            if (one.keys["against"], *_group(one)) == ("completeness", ALL, ALL, ALL)
-            and one.keys["configuration"] == FULL
+            figure.metric: figure.value
+            for figure in of_run(summary.correlations, rows.method.threshold)
+            if (figure.keys["against"], *_group(figure)) == ("completeness", ALL, ALL, ALL)
+            and figure.keys["configuration"] == FULL
         },
         "similarity_measure": rows.method.similarity,
         **{
@@ -72,8 +72,8 @@ def metrics_json(rows: FactualityRows, summary: Summary) -> dict[str, Any]:
             if name not in ("similarity", "evidence", "claims")
         },
         "figures": [one.to_row() for one in summary.figures],
-        "differences": [one.to_row() for one in summary.differences],
-        "correlations": [one.to_row() for one in summary.correlations],
+        "differences": [difference.to_row() for difference in summary.differences],
+        "correlations": [correlation.to_row() for correlation in summary.correlations],
     }
 
 
@@ -82,18 +82,18 @@ def tables(
 ) -> list[ResultTable]:
     """Return Tables 1 to 5, question types, differences, correlations and safety flags, if they have a row."""
     judged = [
-        table_2(figures, rows.method),
+        support_table(figures, rows.method),
         types_table(figures, differences, rows.method),
-        table_3(figures, rows.method),
+        fas_table(figures, rows.method),
         differences_table(differences, rows.method),
         metrics_table(correlations, rows.method),
         against_table(differences, rows.method),
-        *(table_4(correlations, differences, rows.method, against) for against in AGAINST),
-        *(table_5(correlations, differences, rows.method, against) for against in AGAINST),
+        *(ablations_table(correlations, differences, rows.method, against) for against in AGAINST),
+        *(thresholds_table(correlations, differences, rows.method, against) for against in AGAINST),
     ]
     for table in judged:
         table.notes += engine_notes(rows.method)
-    return [table for table in (table_1(figures), *judged, flags_table(figures)) if table.rows]
+    return [table for table in (overlap_table(figures), *judged, flags_table(figures)) if table.rows]
 
 
 def engine_notes(method: ScoringMethod) -> list[str]:
@@ -104,12 +104,12 @@ def engine_notes(method: ScoringMethod) -> list[str]:
     ]
 
 
-def table_1(figures: Sequence[Figure]) -> ResultTable:
+def overlap_table(figures: Sequence[Figure]) -> ResultTable:
     """Return ROUGE-L of each model on each dataset. Source: FAS Table 1."""
     return _by_model("Table 1. ROUGE-L by dataset", figures, [("ROUGE-L", "rouge_l")])
 
 
-def table_2(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
+def support_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return Support@k and Contra@k of each model on each dataset. Source: FAS Table 2."""
     title = f"Table 2. Claims that the best {method.k} passages support or contradict"
     table = _by_model(title, figures, [*_shares(method), ("Unsupported", "unsupported"), *DECIDED])
@@ -117,14 +117,14 @@ def table_2(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     return table
 
 
-def table_3(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
+def fas_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return FAS of each model on each dataset, with coverage and the share of decided claims. Source: FAS Table 3."""
     columns = [(fas_title(method), method.fas), ("Coverage", "coverage"), *DECIDED]
     table = _by_model("Table 3. Fact-Aligned Score (FAS) by dataset", figures, columns)
     table.notes.append(_note("fas", method=method))
     if method.floors:
         table.notes.append(_note("floors", method=method))
-    withheld = [one for one in too_low(figures, method) if one.keys["type"] == ALL]
+    withheld = [figure for figure in too_low(figures, method) if figure.keys["type"] == ALL]
     if withheld:
         table.notes.append(_note("withheld", groups="; ".join(map(_low_name, withheld))))
     table.notes += _unscored_notes(figures, method.fas, "FAS")
@@ -138,13 +138,13 @@ def _low_name(one: Figure) -> str:
 
 def types_table(figures: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return each model by question type, and the number of significant differences of types. Source: FAS §5.3."""
-    typed = [one for one in figures if one.keys["type"] != ALL]
+    typed = [figure for figure in figures if figure.keys["type"] != ALL]
     named = [one for one in typed if one.keys["dataset"] != ALL] or typed
     columns = _by_dataset(named, [*_shares(method), *DECIDED, ("ROUGE-L", "rouge_l"), (fas_title(method), method.fas)])
     cells: Cells = [(joined(_model(one), one.keys["type"]), _key(one), one) for one in named]
     table = build_table("Question types", "Model and type", columns, cells, CLUSTERS)
     shown = {key for *_, key in columns}
-    between = [one for one in differences if "type" in one.first and _key(one) in shown]
+    between = [difference for difference in differences if "type" in difference.first and _key(difference) in shown]
     if between:
         sure = sum(one.significant for one in between)
         table.notes.append(_note("types", between=len(between), sure=sure))
@@ -153,7 +153,7 @@ def types_table(figures: Sequence[Figure], differences: Sequence[Difference], me
 
 def differences_table(differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return the differences of models on their common questions. Source: FAS §5.1."""
-    kept = [one for one in differences if "model" in one.first]
+    kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
     cells: Cells = [
         (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
@@ -163,7 +163,7 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
 
 def metrics_table(correlations: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return Spearman's ρ of every metric with the reference statements, by group of answers. Source: FAS §5.3."""
-    kept = [one for one in of_run(correlations, method.threshold) if one.keys["configuration"] == FULL]
+    kept = [figure for figure in of_run(correlations, method.threshold) if figure.keys["configuration"] == FULL]
     columns = [
         (joined(*(name for name in group if name != ALL)) or _dataset(ALL), f"with {name}", (against, group))
         for group in dict.fromkeys(map(_group, kept))
@@ -178,7 +178,7 @@ def metrics_table(correlations: Sequence[Figure], method: ScoringMethod) -> Resu
 
 def against_table(differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return ρ of FAS minus that of each other metric, on the answers that both can score. Source: FAS §5.3."""
-    kept = [one for one in differences if "metric" in one.first]
+    kept = [difference for difference in differences if "metric" in difference.first]
     columns = [
         (_dataset(group), f"with {name}", (key, group)) for group in _datasets(kept) for key, name in AGAINST.items()
     ]
@@ -188,7 +188,7 @@ def against_table(differences: Sequence[Difference], method: ScoringMethod) -> R
     return build_table(title, "FAS less", columns, cells, CLUSTERS)
 
 
-def table_4(
+def ablations_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by configuration, and the change from the full one. Source: FAS Table 4."""
@@ -201,7 +201,7 @@ def table_4(
     return table
 
 
-def table_5(
+def thresholds_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by threshold, and the change from that of the run. Source: FAS Table 5."""
@@ -216,7 +216,7 @@ def table_5(
 def flags_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the share of answers with a safety flag, by kind; flags are not part of FAS. Source: FAS §3.2."""
     columns = [(*FLAGS[kind], flag_metric(kind)) for kind in FLAGS]
-    kept = [one for one in figures if one.keys["dataset"] == one.keys["type"] == ALL]
+    kept = [figure for figure in figures if figure.keys["dataset"] == figure.keys["type"] == ALL]
     cells: Cells = [(_model(one), one.metric, one) for one in kept]
     return build_table("Safety flags: share of answers", "Model", columns, cells, CLUSTERS)
 
@@ -245,7 +245,7 @@ def configuration_name(name: str) -> str:
 
 def of_run(correlations: Iterable[Figure], threshold: float) -> list[Figure]:
     """Return the correlations at the threshold of the run."""
-    return [one for one in correlations if one.keys["threshold"] == threshold_name(threshold)]
+    return [correlation for correlation in correlations if correlation.keys["threshold"] == threshold_name(threshold)]
 
 
 def joined(*names: str) -> str:
@@ -254,7 +254,7 @@ def joined(*names: str) -> str:
 
 
 def _by_model(title: str, figures: Sequence[Figure], named: Named) -> ResultTable:
-    kept = [one for one in figures if one.keys["type"] == ALL]
+    kept = [figure for figure in figures if figure.keys["type"] == ALL]
     cells: Cells = [(_model(one), _key(one), one) for one in kept]
     return build_table(title, "Model", _by_dataset(kept, named), cells, CLUSTERS)
 
@@ -272,9 +272,9 @@ def _changes(
     columns = _by_dataset(kept, [("ρ", "rho"), ("Δ", "delta")])
     cells: Cells = [(name(one.keys[key]), (one.keys["dataset"], "rho"), one) for one in kept]
     cells += [
-        (name(one.first[key]), (one.keys["dataset"], "delta"), one)
-        for one in differences
-        if key in one.first and one.keys.get("against") == against
+        (name(difference.first[key]), (difference.keys["dataset"], "delta"), difference)
+        for difference in differences
+        if key in difference.first and difference.keys.get("against") == against
     ]
     return build_table(title, stub, columns, cells, CLUSTERS)
 
@@ -286,7 +286,7 @@ def _by_dataset(figures: Iterable[Figure], named: Named) -> list[tuple[str, str,
 
 def _datasets(figures: Iterable[Figure]) -> list[str]:
     """Return the named datasets; if there is more than one, or none, all answers together too, at the end."""
-    found = list(dict.fromkeys(one.keys["dataset"] for one in figures))
+    found = list(dict.fromkeys(figure.keys["dataset"] for figure in figures))
     named = [name for name in found if name != ALL]
     return named if len(named) == 1 else [*named, *([ALL] if ALL in found else [])]
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fdarx_core.baseline.tokens import normalize_words, vocabulary, with_full_stop, words_of
 from fdarx_core.filters.rules import ANSWER_LENGTH
 from fdarx_core.records import QuestionAnswer, Reject
+from fdarx_core.records.question_types import QUESTION_TYPES
+from fdarx_core.text.tokens import normalize_words, vocabulary, with_full_stop, words_of
 
 T = TypeVar("T")
 
@@ -81,14 +82,14 @@ def _merge(rows: Sequence[QuestionAnswer]) -> tuple[QuestionAnswer | None, set[i
     first, *others = rows
     if not others:
         return first, set()
-    if {"refusal"} < {row.type for row in rows}:  # one is answerable, another is not
+    if len({row.answerable for row in rows}) > 1:  # one is answerable, another is not
         return None, set()
     answers, joined = [first.answer], set[int]()
     for place, row in enumerate(others, 1):
         whole = " ".join(answers)
         if _has_all(whole, row.answer) or any(_says_the_same(row.answer, answer) for answer in answers):
             continue
-        if first.type == "multihop":  # its answer is made of two passages, and a third cannot be added
+        if QUESTION_TYPES[first.type].passages > 1:  # its answer is made of two passages, and a third cannot be added
             return None, set()
         numbers = [set(_NUMBER.findall(text)) for text in (whole, row.answer)]
         if _has_all(row.answer, whole):
@@ -101,10 +102,22 @@ def _merge(rows: Sequence[QuestionAnswer]) -> tuple[QuestionAnswer | None, set[i
     answer = " ".join(map(with_full_stop, answers)) if len(answers) > 1 else answers[0]
     if len(answers) > 1 and len(answer) > ANSWER_LENGTH[1]:
         return None, set()
-    if first.type == "multihop":
+    if QUESTION_TYPES[first.type].passages > 1:
         return first, joined
-    passages, codes, has_answer = _gold_of(rows)
-    merged = replace(first, answer=answer, gold_passages=passages, gold_codes=codes, gold_has_answer=has_answer)
+    codes: dict[int, str] = {}
+    has_answer: dict[int, bool] = {}
+    for row in rows:
+        for passage, code, has in zip(row.gold_passages, row.gold_codes, row.gold_has_answer, strict=True):
+            codes[passage] = code
+            has_answer[passage] = has_answer.get(passage, False) or has
+    gold = sorted(codes)
+    merged = replace(
+        first,
+        answer=answer,
+        gold_passages=gold,
+        gold_codes=[codes[one] for one in gold],
+        gold_has_answer=[has_answer[one] for one in gold],
+    )
     return merged, joined
 
 
@@ -119,18 +132,6 @@ def _says_the_same(one: str, other: str) -> bool:
     """Return whether two answers have the same numbers and nearly the same words."""
     same_numbers = set(_NUMBER.findall(one)) == set(_NUMBER.findall(other))
     return same_numbers and _jaccard(frozenset(words_of(one)), frozenset(words_of(other))) >= SAME_STATEMENT
-
-
-def _gold_of(rows: Sequence[QuestionAnswer]) -> tuple[list[int], list[str], list[bool]]:
-    """Return the gold passages of all questions, ascending, with their sections and whether they have an answer."""
-    codes: dict[int, str] = {}
-    has_answer: dict[int, bool] = {}
-    for row in rows:
-        for passage, code, has in zip(row.gold_passages, row.gold_codes, row.gold_has_answer, strict=True):
-            codes[passage] = code
-            has_answer[passage] = has_answer.get(passage, False) or has
-    passages = sorted(codes)
-    return passages, [codes[one] for one in passages], [has_answer[one] for one in passages]
 
 
 @dataclass(slots=True)

@@ -1,11 +1,12 @@
-"""The judges of stage 2: who asks what about which questions, by which criteria, and what a response decides.
+"""The judges of stage 2: who asks what about which questions, by which criteria, what a response and all votes decide.
 
 Source: FDARxBench §B.4; §3.2 for other criteria than the project's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 from fdarx_core.filters import tasks
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.tasks import Decision
-from fdarx_core.generation.tasks import TASKS as GENERATION_TASKS
 from fdarx_core.generation.tasks import forms_and_routes, passage_slots
+from fdarx_core.generation.writing import WrittenType, writing_tasks
 from fdarx_core.labels.loinc import INDICATIONS_SECTION
 from fdarx_core.llm import Criteria, PromptError, Task, Unparsable
 from fdarx_core.plugins import PluginError, load_plugins
 from fdarx_core.records import JudgeVerdict, Label, Passage, QuestionAnswer, Response
+from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.storage import Location, StorageError
 
 
@@ -27,45 +29,34 @@ def relevance_slots(question: QuestionAnswer, label: Label, passages: Sequence[P
 
     A refusal question, which was written from no section, comes with the drug's forms and uses.
     """
-    refusal = question.type == "refusal"
     gold = {(passages[index].section_path, passages[index].core_code): None for index in question.gold_passages}
     return {
         "drug": label.drug_name,
         "question": question.question,
         "sections": [path for path, _ in gold],
         "section_codes": [code for _, code in gold],
-        "forms": forms_and_routes(label) if refusal else "",
-        "passages": _indications(passages) if refusal else [],
+        "forms": "" if question.answerable else forms_and_routes(label),
+        "passages": [] if question.answerable else _indications(passages),
     }
 
 
 def factual_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
     """Return the slots of judge_support_factual and judge_quality_factual."""
-    gold = [passages[index] for index in question.gold_passages]
     return {
         "drug": label.drug_name,
         "question": question.question,
         "answer": question.answer,
-        "passages": passage_slots(gold),
+        "passages": passage_slots([passages[index] for index in question.gold_passages]),
     }
 
 
 def multihop_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
     """Return the slots of judge_support_multihop and judge_quality_multihop."""
-    a, b = (passages[index] for index in question.gold_passages)
-    return {
-        "drug": label.drug_name,
-        "question": question.question,
-        "answer": question.answer,
-        **_lettered("a", a),
-        **_lettered("b", b),
-    }
-
-
-def _lettered(letter: str, passage: Passage) -> dict[str, str]:
-    [shown] = passage_slots([passage])
+    slots = factual_slots(question, label, passages)
     names = {"section": "section", "table": "table", "context": "text"}
-    return {f"{name}_{letter}": shown[slot] for name, slot in names.items()}
+    for letter, shown in zip("ab", slots.pop("passages"), strict=True):
+        slots |= {f"{name}_{letter}": shown[slot] for name, slot in names.items()}
+    return slots
 
 
 def refusal_slots(question: QuestionAnswer, label: Label, passages: Sequence[Passage]) -> dict[str, Any]:
@@ -165,37 +156,76 @@ def _unfounded(quotes: Sequence[tuple[str, str]], slots: Mapping[str, Any]) -> t
         if not quote:
             return "no_evidence", f"nothing is quoted from {slot}"
         shown = slots[slot]
-        parts = [slots[slot.replace("context", "table")], shown] if isinstance(shown, str) else map(_whole, shown)
-        text = "\n".join(parts)
-        if not is_quoted(quote, text):
+        if isinstance(shown, str):
+            parts = [slots[slot.replace("context", "table")], shown]
+        else:
+            parts = [f"{passage['table']}\n{passage['text']}" for passage in shown]
+        if not is_quoted(quote, "\n".join(parts)):
             return "evidence_not_in_passage", f"not in {slot}: {quote!r}"
     return None
 
 
-def _whole(passage: Mapping[str, str]) -> str:
-    return f"{passage['table']}\n{passage['text']}"
+def majority(votes: Sequence[JudgeVerdict]) -> JudgeVerdict:
+    """Return the verdict that follows from the votes on one question at one stage, which are one at least.
+
+    Unscored votes do not count; where fewer than half of the votes are scored, the verdict is unscored. A tie drops the
+    question, because a benchmark loses more by a bad question than by a missing one. Reason, detail, evidence, category
+    and relevance are those of the first vote with the most frequent reason and category on the winning side; `endpoint`
+    names all judges. A single vote is its own verdict.
+    """
+    sides = {side: [vote for vote in votes if vote.outcome == side] for side in ("kept", "dropped", "unscored")}
+    if 2 * len(sides["unscored"]) > len(votes):
+        winners = sides["unscored"]
+    else:
+        winners = max(sides["dropped"], sides["kept"], key=len)
+    reasons, categories = Counter(vote.reason for vote in winners), Counter(vote.category for vote in winners)
+    first = max(winners, key=lambda vote: (reasons[vote.reason], categories[vote.category]))
+    return replace(first, endpoint=", ".join(dict.fromkeys(vote.endpoint for vote in votes)))
 
 
-_RELEVANCE = Judging(tasks.JUDGE_RELEVANCE, relevance_slots, tasks.decide_relevance)
-_BUILT_IN = (
-    Judge("relevance", {"factual": _RELEVANCE, "multihop": _RELEVANCE, "refusal": _RELEVANCE}),
-    Judge(
-        "support",
-        {
-            "factual": Judging(tasks.JUDGE_SUPPORT_FACTUAL, factual_slots, tasks.decide_factual_support),
-            "multihop": Judging(tasks.JUDGE_SUPPORT_MULTIHOP, multihop_slots, tasks.decide_multihop_support),
-            "refusal": Judging(tasks.JUDGE_SUPPORT_REFUSAL, refusal_slots, tasks.decide_refusal_support),
-        },
-    ),
-    Judge(
-        "quality",
-        {
-            "factual": Judging(tasks.JUDGE_QUALITY_FACTUAL, factual_slots, tasks.decide_quality),
-            "multihop": Judging(tasks.JUDGE_QUALITY_MULTIHOP, multihop_slots, tasks.decide_quality),
-            "refusal": Judging(tasks.JUDGE_QUALITY_REFUSAL, refusal_quality_slots, tasks.decide_quality),
-        },
-    ),
-)
+def majorities(votes: Iterable[JudgeVerdict]) -> dict[tuple[str, str], JudgeVerdict]:
+    """Return the verdict of the majority by (question id, stage), in the order in which these first appear."""
+    return {key: majority(group) for key, group in group_votes(votes).items()}
+
+
+def group_votes(votes: Iterable[JudgeVerdict]) -> dict[tuple[str, str], list[JudgeVerdict]]:
+    """Return the votes by (question id, stage), in the order in which these first appear."""
+    groups: dict[tuple[str, str], list[JudgeVerdict]] = defaultdict(list)
+    for vote in votes:
+        groups[vote.question_id, vote.stage].append(vote)
+    return groups
+
+
+JUDGING: dict[str, dict[str, Judging]] = {
+    "factual": {
+        "relevance": Judging(tasks.JUDGE_RELEVANCE, relevance_slots, tasks.decide_relevance),
+        "support": Judging(tasks.JUDGE_SUPPORT_FACTUAL, factual_slots, tasks.decide_factual_support),
+        "quality": Judging(tasks.JUDGE_QUALITY_FACTUAL, factual_slots, tasks.decide_quality),
+    },
+    "multihop": {
+        "relevance": Judging(tasks.JUDGE_RELEVANCE, relevance_slots, tasks.decide_relevance),
+        "support": Judging(tasks.JUDGE_SUPPORT_MULTIHOP, multihop_slots, tasks.decide_multihop_support),
+        "quality": Judging(tasks.JUDGE_QUALITY_MULTIHOP, multihop_slots, tasks.decide_quality),
+    },
+    "refusal": {
+        "relevance": Judging(tasks.JUDGE_RELEVANCE, relevance_slots, tasks.decide_relevance),
+        "support": Judging(tasks.JUDGE_SUPPORT_REFUSAL, refusal_slots, tasks.decide_refusal_support),
+        "quality": Judging(tasks.JUDGE_QUALITY_REFUSAL, refusal_quality_slots, tasks.decide_quality),
+    },
+}
+"""How the questions of each built-in type are judged, by type and stage, in the order of the stages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedType(WrittenType):
+    """A type of questions with how a model writes them and how they are judged, by stage.
+
+    A package adds a type by an entry point of the group fdarx.question_types that names a `JudgedType`. Its stages are
+    built-in ones (relevance, support, quality) or its own, which follow these. At a stage without an entry its
+    questions pass without a verdict.
+    """
+
+    judging: Mapping[str, Judging]
 
 
 ENTRY_POINTS = "fdarx.judges"
@@ -209,10 +239,13 @@ def judges() -> tuple[Judge, ...]:
     Those of other packages (entry point group fdarx.judges) come last; they are imported by the first call, which
     raises PluginError for one that cannot be used. Source: FDARxBench, figure of retention; §B.4, stage 2.
     """
-    found = {judge.stage: judge for judge in _BUILT_IN}
-    for name, judge in load_plugins(ENTRY_POINTS).items():
-        if not isinstance(judge, Judge):
-            raise PluginError(f"entry point {name!r} of {ENTRY_POINTS} is a {type(judge).__name__}; name a Judge")
+    added = {kind.name: kind.judging for kind in QUESTION_TYPES.values() if isinstance(kind, JudgedType)}
+    stages: dict[str, dict[str, Judging]] = {}
+    for kind, judging in {**JUDGING, **added}.items():
+        for stage, how in judging.items():
+            stages.setdefault(stage, {})[kind] = how
+    found = {stage: Judge(stage, by_type) for stage, by_type in stages.items()}
+    for name, judge in load_plugins(ENTRY_POINTS, "Judge", Judge).items():
         if judge.stage in found:
             raise PluginError(
                 f"entry point {name!r} of {ENTRY_POINTS}: a judge {judge.stage!r} exists; rename its stage"
@@ -240,7 +273,7 @@ KEPT_AS = "criteria.yaml"
 @cache
 def criteria_readers() -> frozenset[str]:
     """Return the names of all tasks whose prompts include criteria: judges and generators."""
-    return guided_tasks() | {name for name, task in GENERATION_TASKS.items() if task.prompt.has_criteria}
+    return guided_tasks() | {name for name, task in writing_tasks().items() if task.prompt.has_criteria}
 
 
 def judges_by(criteria: Criteria, file: str) -> tuple[Judge, ...]:

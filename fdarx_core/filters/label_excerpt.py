@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,10 +28,6 @@ class PromptRoom:
         """Return the room that a model leaves for passages; None where its `context_length` is not known."""
         tokens, counter = tokens_left(model, _PROMPT_TOKENS)
         return None if tokens is None else cls(tokens, counter)
-
-    def cost(self, passage: Passage) -> int:
-        """Return the tokens of a passage with its tags."""
-        return self.counter(f"{passage.section_path}\n{passage.table_header}\n{passage.text}") + _PASSAGE_TOKENS
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,12 @@ class LabelExcerpts:
         """
         if self.room is None or self.fits:
             return list(range(len(self.passages)))
+        gold = question.gold_passages
+        sections = {self.passages[at].section_path for at in gold}
+        beside = (at for at, one in enumerate(self.passages) if one.section_path in sections)
+        [ranked] = self._index.rank([question.question], len(self.passages))
         left, shown = self.room.tokens, set[int]()
-        for at in dict.fromkeys(self._by_importance(question)):
+        for at in dict.fromkeys((*gold, *beside, *(int(at) for at, _ in ranked))):
             if self._costs[at] <= left:
                 left -= self._costs[at]
                 shown.add(at)
@@ -68,17 +68,12 @@ class LabelExcerpts:
 
     @cached_property
     def _costs(self) -> list[int]:
-        return [] if self.room is None else [self.room.cost(one) for one in self.passages]
+        """The tokens of each passage with its tags."""
+        if self.room is None:
+            return []
+        texts = (f"{one.section_path}\n{one.table_header}\n{one.text}" for one in self.passages)
+        return [self.room.counter(text) + _PASSAGE_TOKENS for text in texts]
 
     @cached_property
     def _index(self) -> Bm25Index:
         return Bm25Index(InvertedIndex([f"{one.section_path} {one.text}" for one in self.passages]))
-
-    def _by_importance(self, question: QuestionAnswer) -> Iterator[int]:
-        """Yield the positions of passages, the most important first, some of them again."""
-        gold = question.gold_passages
-        yield from gold
-        sections = {self.passages[at].section_path for at in gold}
-        yield from (at for at, one in enumerate(self.passages) if one.section_path in sections)
-        [ranked] = self._index.rank([question.question], len(self.passages))
-        yield from (int(at) for at, _ in ranked)

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from fdarx_core.baseline.tokens import strip_references
+from fdarx_core.text.tokens import strip_references
 
 _INVISIBLE = re.compile(r"[®™©℠\u00ad\u200b-\u200d\u2060\ufeff]")
 _DASH = re.compile(r"[\u2010-\u2015\u2212]")

@@ -20,15 +20,10 @@ from fdarx_core.generation.tasks import passage_slots
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.llm import CutTo, Name, Note, Quote, Reply, Task, Unparsable
 from fdarx_core.records import Label, Passage, QuestionAnswer, Response
+from fdarx_core.records.question_types import QUESTION_TYPES, RoundTripSetting
 
 STAGE = "round_trip"
 Relation = Literal["same", "adds", "lacks", "contradicts", "other"]
-Setting = Literal["passages", "label", "closed_book", "first", "second"]
-_SETTINGS: dict[str, tuple[Setting, ...]] = {
-    "factual": ("passages", "label", "closed_book"),
-    "multihop": ("passages", "label", "closed_book", "first", "second"),
-    "refusal": ("label",),
-}
 
 
 class RoundTripReply(Reply):
@@ -59,14 +54,14 @@ COMPARE_ANSWERS = Task.load("compare_answers", CompareReply)
 ROUND_TRIP_TASKS: dict[str, Task[Any]] = {task.name: task for task in (ROUND_TRIP_ANSWER, COMPARE_ANSWERS)}
 
 
-def settings_of(question: QuestionAnswer) -> tuple[Setting, ...]:
+def settings_of(question: QuestionAnswer) -> tuple[RoundTripSetting, ...]:
     """Return the settings in which a question is answered, in order."""
-    return _SETTINGS[question.type]
+    return QUESTION_TYPES[question.type].round_trip
 
 
 def answer_slots(
     question: QuestionAnswer,
-    setting: Setting,
+    setting: RoundTripSetting,
     label: Label,
     passages: Sequence[Passage],
     excerpts: LabelExcerpts | None = None,
@@ -88,7 +83,9 @@ def answer_slots(
     }
 
 
-def compare_slots(question: QuestionAnswer, replies: Mapping[Setting, RoundTripReply]) -> dict[str, Any] | None:
+def compare_slots(
+    question: QuestionAnswer, replies: Mapping[RoundTripSetting, RoundTripReply]
+) -> dict[str, Any] | None:
     """Return the slots of compare_answers; None where no reply has an answer to compare."""
     answers = [{"name": setting, "text": one.answer} for setting, one in replies.items() if one.answerable]
     return {"question": question.question, "gold": question.answer, "answers": answers} if answers else None
@@ -113,7 +110,7 @@ class Outcome:
     known: bool = False
 
 
-_DROPS: dict[tuple[Setting, Relation], str] = {
+_DROPS: dict[tuple[RoundTripSetting, Relation], str] = {
     ("passages", "adds"): "incomplete_gold",
     ("passages", "lacks"): "unsupported",
     ("passages", "contradicts"): "contradicted",
@@ -142,18 +139,18 @@ def read_reply(slots: Mapping[str, Any], response: Response) -> RoundTripReply |
 
 
 def outcome(
-    question: QuestionAnswer, replies: Mapping[Setting, RoundTripReply | Unparsable], compared: Response | None
+    question: QuestionAnswer, replies: Mapping[RoundTripSetting, RoundTripReply | Unparsable], compared: Response | None
 ) -> Outcome:
     """Return what follows from the answers to a question, and from the comparison with the writer's answer.
 
-    Passages of the label from which the same answer was given become gold passages of a factual question. An unusable
-    reply is no verdict: the question is unscored, unless another reply drops it.
+    Passages of the label from which the same answer was given become gold passages of a question that needs one. An
+    unusable reply is no verdict: the question is unscored, unless another reply drops it.
     """
     given = {setting: reply for setting, reply in replies.items() if isinstance(reply, RoundTripReply)}
     faults = [(f"{name}: {one.detail}", one.reason) for name, one in replies.items() if isinstance(one, Unparsable)]
     unusable = faults[0] if faults else None
     whole = given.get("label")
-    if question.type == "refusal":
+    if not question.answerable:
         if whole is not None and whole.answerable:
             return Outcome("dropped", "answer_in_label", whole.answer)
         return Outcome("kept") if unusable is None else Outcome("unscored", unusable[1], unusable[0])
@@ -178,7 +175,7 @@ def outcome(
                 known = one.relation in ("same", "adds")
     if unusable is not None:
         return Outcome("unscored", unusable[1], unusable[0], known=known)
-    more = tuple(whole.passages) if whole is not None and question.type == "factual" else ()
+    more = tuple(whole.passages) if whole is not None and QUESTION_TYPES[question.type].passages == 1 else ()
     return Outcome("kept", more_passages=more, known=known)
 
 

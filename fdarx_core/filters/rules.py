@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, partial
 
-from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.stems import stem
-from fdarx_core.baseline.tokens import (
+from fdarx_core.filters.quotations import calculation_error, is_quoted
+from fdarx_core.plugins import PluginError, load_plugins
+from fdarx_core.records import QuestionAnswer
+from fdarx_core.records.question_types import QUESTION_TYPES
+from fdarx_core.text.sentences import split_sentences
+from fdarx_core.text.stems import stem
+from fdarx_core.text.tokens import (
     contains_entity,
     contains_name,
     content_words,
@@ -18,9 +22,6 @@ from fdarx_core.baseline.tokens import (
     vocabulary,
     word_overlap,
 )
-from fdarx_core.filters.quotations import calculation_error, is_quoted
-from fdarx_core.plugins import PluginError, load_plugins
-from fdarx_core.records import QuestionAnswer
 
 _pattern = partial(pattern, package=__package__)
 _WORDS = vocabulary(__package__)
@@ -46,20 +47,17 @@ def artificial_conjunction(question: str, drug_names: Sequence[str], contexts: S
     question, one of which is only in the first context and the other only in the second ("the storage temperature and
     the maximum dose"). "Renal and hepatic impairment" is one object.
     """
-    asked = _masked(question, tuple(drug_names))
+    names = _names_pattern(tuple(drug_names))  # the drug's name, which may contain conjunctions, becomes one word
+    asked = (names.sub(_DRUG, question) if names else question).lower()
     second = _second_question(asked) or _SECOND_CLAUSE.search(asked)
     if second:
         return f"a second question: {second[0].strip()!r}"
-    for first, other in _halves(asked):
-        if len(contexts) > 1 and _stand_apart(first, other, contexts[0], contexts[1]):
+    for first, other in _halves(asked) if len(contexts) > 1 else ():
+        one, two, in_a, in_b = map(_stems, (first, other, *contexts[:2]))
+        straight = _only(one, in_a, in_b) and _only(two, in_b, in_a)
+        if straight or (_only(one, in_b, in_a) and _only(two, in_a, in_b)):
             return f"two things asked for, one in each context: {first!r} and {other!r}"
     return None
-
-
-def _masked(question: str, drug_names: tuple[str, ...]) -> str:
-    """Return the question in lower case, with one word in place of the drug's name, which may contain conjunctions."""
-    names = _names_pattern(drug_names)
-    return names.sub(_DRUG, question).lower() if names else question.lower()
 
 
 @lru_cache(maxsize=16)
@@ -71,15 +69,11 @@ def _names_pattern(drug_names: tuple[str, ...]) -> re.Pattern[str] | None:
 def _second_question(asked: str) -> re.Match[str] | None:
     for found in _SECOND_QUESTION.finditer(asked):
         word = found["open"] or found["narrow"] or found["inverted"]
-        if word not in _subordinate(asked[: found.start()], word):
+        # A word that opened a subordinate clause before goes on with it: "in patients who smoke and who …".
+        before = asked[: found.start()]
+        if word not in _INTERROGATIVE.findall(before)[1:] and not (word in ("which", "who") and " that " in before):
             return found
     return None
-
-
-def _subordinate(before: str, word: str) -> set[str]:
-    """Return the words that have opened subordinate clauses: "and who" continues "in patients who smoke"."""
-    inside = set(_INTERROGATIVE.findall(before)[1:])
-    return inside | {word} if word in ("which", "who") and " that " in before else inside
 
 
 def _halves(asked: str) -> Iterator[tuple[str, str]]:
@@ -88,12 +82,6 @@ def _halves(asked: str) -> Iterator[tuple[str, str]]:
             first = _OF_DRUG.sub("", found["first"])
             if not _TAIL.search(first) and not _AUXILIARY.search(found["second"]):
                 yield first.strip(), _TAIL.sub("", found["second"]).strip()
-
-
-def _stand_apart(first: str, other: str, a: str, b: str) -> bool:
-    one, two, in_a, in_b = _stems(first), _stems(other), _stems(a), _stems(b)
-    straight = _only(one, in_a, in_b) and _only(two, in_b, in_a)
-    return straight or (_only(one, in_b, in_a) and _only(two, in_a, in_b))
 
 
 def _only(half: frozenset[str], here: frozenset[str], there: frozenset[str]) -> bool:
@@ -186,11 +174,11 @@ def first_failure(question: QuestionAnswer, evidence: LabelEvidence) -> tuple[st
 
 def missing_field(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     held = {name: getattr(question, name).strip() for name in ("id", "set_id", "drug_name", "question", "answer")}
-    if question.type == "refusal":
+    if not question.answerable:
         held |= {"entity": question.entity.strip(), "label text": evidence.label_text.strip()}
     else:
         contexts = [context for context in evidence.contexts if context.strip()]
-        held["context"] = len(contexts) >= (2 if question.type == "multihop" else 1)
+        held["context"] = len(contexts) >= QUESTION_TYPES[question.type].passages
     missing = [name for name, value in held.items() if not value]
     return f"no {', '.join(missing)}" if missing else None
 
@@ -202,7 +190,7 @@ def drug_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str | N
 
 
 def joined_questions(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    if question.type != "multihop":
+    if QUESTION_TYPES[question.type].passages < 2:
         return None
     return artificial_conjunction(question.question, [question.drug_name, *evidence.drug_names], evidence.contexts)
 
@@ -213,16 +201,16 @@ def low_overlap(question: QuestionAnswer, evidence: LabelEvidence) -> str | None
     The yes or no with which an answer begins is no word of the label.
     """
     answer = _YES_OR_NO.sub("", question.answer)
-    if question.type == "refusal" or not content_words(answer):
+    if not question.answerable or not content_words(answer):
         return None
-    contexts = evidence.contexts if question.type == "multihop" else ["\n".join(evidence.contexts)]
+    contexts = evidence.contexts if QUESTION_TYPES[question.type].passages > 1 else ["\n".join(evidence.contexts)]
     shares = [word_overlap(answer, context) for context in contexts]
     lowest = min(shares, default=0.0)
     return f"{lowest:.3f} of the answer's words in context {shares.index(lowest) + 1}" if lowest < MIN_OVERLAP else None
 
 
 def entity_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    if question.type != "refusal" or contains_entity(question.entity, question.question):
+    if question.answerable or contains_entity(question.entity, question.question):
         return None
     return f"{question.entity!r} is not in the question"
 
@@ -232,7 +220,7 @@ def entity_present(question: QuestionAnswer, evidence: LabelEvidence) -> str | N
 
     Whether the label gives this attribute is for a judge to say.
     """
-    if question.type != "refusal" or question.attribute:
+    if question.answerable or question.attribute:
         return None
     if not contains_entity(question.entity, evidence.label_text):
         return None
@@ -275,12 +263,7 @@ def rules() -> dict[str, Rule]:
 
     The latter are imported by the first call, which raises PluginError for one that cannot be used.
     """
-    added = load_plugins(ENTRY_POINTS)
-    for name, rule in added.items():
-        if not callable(rule):
-            raise PluginError(f"entry point {name!r} of {ENTRY_POINTS} is a {type(rule).__name__}; name a function")
-        if name in RULES:
-            raise PluginError(f"entry point {name!r} of {ENTRY_POINTS}: a filter {name!r} exists; rename it")
+    added = load_plugins(ENTRY_POINTS, "function", Callable, taken=RULES)
     return {**RULES, **{name: partial(_added_rule, name, rule) for name, rule in added.items()}}
 
 

@@ -10,40 +10,35 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 
 from fdarx_core.generation.section_answers import NO_CONTRAINDICATIONS, SECTION_CODES, SELECTED, section_answer
-from fdarx_core.generation.table_answers import reaction_rates
 from fdarx_core.generation.terminology import SearchableText, Topic, TopicTerm, fold, names_that_begin, terms_of
 from fdarx_core.generation.topic_sections import (
-    CONTRAINDICATIONS,
     DESCRIPTION,
-    DOSES,
-    FORBIDS,
-    INTERACTIONS,
     KINDS,
-    NONCLINICAL,
     OVERDOSAGE,
     PHARMACOLOGY,
-    POPULATIONS,
     REACTIONS,
-    SCOPED,
     STUDIES,
-    SUBSECTIONS,
     WARNINGS,
     Kind,
 )
 from fdarx_core.generation.units import SectionUnit, TopicStatement, read_units, without_references
-from fdarx_core.generation.values import only_value
+from fdarx_core.generation.values import only_value, reaction_rates
+from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Label, Passage
 
 MAX_ANSWER = 600
 """Characters of the longest answer. Source: FDARxBench §B.4."""
 _MIN_ANSWER_WORDS = 4
-_STUDIES_OF_ALL = (" interaction stud",)
-"""Words of statements on interactions in general, which say something of every other drug."""
-_SERIOUS = WARNINGS | CONTRAINDICATIONS | INTERACTIONS | POPULATIONS
-"""Sections whose terms are plausible in a boxed warning, a contraindication or a dosing instruction."""
+_TOGETHER = re.compile(
+    r"\b(?:concomitan|concurren|simultan|co-?administ|combin|interact|together|taking|receiving|other (?:drug|medic))",
+    re.I,
+)
+"""Signs of a statement on the use of other drugs."""
 _MAX_STATEMENTS = 8
 _LONG_NAME = 8
 """Letters of a name that is hardly ever a part of another word."""
+_ENDING = 3
+"""Letters at the end of a long name that may differ."""
 _LEAST_NAMED = 0.5
 """The least share of the words of a heading that name a term which the heading is about."""
 _CONNECTORS = frozenset(
@@ -59,6 +54,7 @@ _OF_SOME = re.compile(
 """Signs that a value is not that of the drug in people in general."""
 _CODE = re.compile(r"(?=.*[A-Za-z])(?:.*\d.*|.*[A-Z]{2}.*)")
 _WHOSE = re.compile(r"\b(?:of|for) (?:the )?([\w-]+)")
+_TABLE = re.compile(r"\btable\b", re.I)
 _NO_RATE = re.compile(r"\bnot (?:always )?(?:be )?possible to (?:reliably )?(?:estimate|establish)[^.]{0,200}\.", re.I)
 _RATE = re.compile(
     r"%|\bper ?cent|\bincidence|\bfrequen|\b(?:un)?common|\brare|\boccasional|\bseldom|\d\s*/\s*\d|\b1 in \d|\bone in\b"
@@ -106,7 +102,6 @@ class LabelReader:
         self._other_substances = [
             probe for term in terms_of("partner") if not self._names.names_any(term.names) for probe in term.names
         ]
-        self._names_in: dict[str, frozenset[str]] = {}
         self._several = "+" in label.drug
         self._units = read_units(passages)
         self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self._units]
@@ -123,14 +118,15 @@ class LabelReader:
         return any(code in self._sections and self._sections[code].names_any(probes) for code in codes)
 
     def names_without_spaces(self, term: TopicTerm, codes: Collection[str] | None = None) -> bool:
-        """Return whether a long name of a term stands within other words, since a few labels lack spaces in places.
+        """Return whether a long name of a term stands within other words or with another ending: "dehydrated".
 
         The search is slow: it is for topics that will be asked. `codes` are as in `names_any`.
         """
         codes = self._sections.keys() if codes is None else codes
-        glued = (self._sections[code].without_spaces for code in codes if code in self._sections)
-        letters = ["".join(name.split()) for name in (*term.names, *term.members)]
-        return any(len(name) >= _LONG_NAME and name in text for text in glued for name in letters)
+        glued = [self._sections[code].without_spaces for code in codes if code in self._sections]
+        letters = ("".join(name.split()) for name in (*term.names, *term.members))
+        stems = [name[: max(_LONG_NAME, len(name) - _ENDING)] for name in letters if len(name) >= _LONG_NAME]
+        return any(stem in text for text in glued for stem in stems)
 
     def is_own(self, term: TopicTerm) -> bool:
         """Return whether a term is the drug itself, or a class that it belongs to."""
@@ -138,63 +134,44 @@ class LabelReader:
 
     def is_silent(self, topic: Topic, term: TopicTerm) -> bool:
         """Return whether nothing in the label names the term or a member of it, nor, where the topic is answered, its
-        class. The topics of `SCOPED` are asked only where the section is there, see `is_near_miss`."""
-        if topic.kind in SCOPED or self.names_any(term.names) or self.names_any(term.members):
-            return False
-        if topic.kind == "subsection" and self._has(SUBSECTIONS[topic.name]):
+        class. What the label says of a term in an overdose is asked only where it names it, see `is_near_miss`."""
+        if topic.kind == "overdose" or self.names_any(term.names) or self.names_any(term.members):
             return False
         if term.trace and re.search(term.trace, self._text):
             return False
-        studied = (code for code in INTERACTIONS if code in self._sections)
-        if topic.kind == "partner" and any(self._sections[code].contains_any(_STUDIES_OF_ALL) for code in studied):
+        if topic.kind in ("effect", "reaction") and self._lacks_tables_of_reactions:
             return False
-        return not self.names_any(term.wider, KINDS[topic.kind].wider)
+        if topic.kind == "partner" and not self._taken_together.isdisjoint(term.wider):
+            return False
+        where, held = KINDS[topic.kind].wider, self._sections.keys()
+        codes = None if where is None else (held & where) | (held - SECTION_NAMES.keys())  # no code: any section
+        return not self.names_any(term.wider, codes)
 
     def is_near_miss(self, topic: Topic, term: TopicTerm) -> bool:
         """Return whether the label names the term, and provably does not say what the topic asks of it.
 
-        The section that would say it is there and names neither the term nor its classes and members. What the label
-        says of the term elsewhere is of another kind: of a risk that it was reported as an adverse reaction, of a
-        contraindication nothing that forbids the use, of a reaction no frequency.
+        The section that would say it is there and names neither the term nor its classes and members, or the label
+        lists a reaction, and gives no frequency of any.
         """
         every = (*term.names, *term.members, *term.wider)
         if not self.names_any(term.names):
             return False
-        if topic.kind == "risk":
-            elsewhere = self._sections.keys() - REACTIONS - OVERDOSAGE
-            return self._has(WARNINGS) and not self.names_any((*term.names, *term.members), elsewhere) and not (
-                self.names_any(every, WARNINGS | CONTRAINDICATIONS | NONCLINICAL)
-            )  # fmt: skip
         if topic.kind == "reaction":
             named = self.names_any(term.names, REACTIONS)
-            return named and not self._has_rates_of_reactions and self._rated.isdisjoint(every)
-        if topic.kind not in SCOPED:
-            return False
-        scope = KINDS[topic.kind].scope
-        if not self._has(scope) or self.names_any(every, scope):
-            return False
-        if topic.kind != "overdose" and not self.names_any(term.names, _SERIOUS - scope):
-            return False
-        if topic.kind == "contraindication":
-            return self._forbidden.isdisjoint(every)
-        return topic.kind != "dose_adjustment" or self._dosed.isdisjoint(every)
+            silent = not (self._has_rates_of_reactions or self._lacks_tables_of_reactions)
+            return named and silent and self._rated.isdisjoint(every)
+        has_section = not self._sections.keys().isdisjoint(OVERDOSAGE)
+        return topic.kind == "overdose" and has_section and not self.names_any(every, OVERDOSAGE)
 
     @cached_property
-    def _forbidden(self) -> frozenset[str]:
-        """The names of terms under headings below which something is forbidden, in the same sentence or another one."""
-        units = (unit for unit in self._units if unit.code not in REACTIONS | OVERDOSAGE)
-        texts = ("\n".join([unit.title, *(one.text for one in unit.statements)]) for unit in units)
-        return SearchableText("\n".join(text for text in texts if FORBIDS.search(text))).names
+    def _unit_names(self) -> list[frozenset[str]]:
+        return [SearchableText("\n".join((*unit.titles, unit.text))).names for unit in self._units]
 
     @cached_property
-    def _dosed(self) -> frozenset[str]:
-        """The names of terms in sentences on doses, outside of what an overdose does."""
-        units = (unit for unit in self._units if unit.code not in REACTIONS | OVERDOSAGE)
-        texts = (f"{unit.title}\n{one.text}" for unit in units for one in unit.statements if DOSES.search(one.text))
-        return SearchableText("\n".join(texts)).names
-
-    def _has(self, codes: Collection[str]) -> bool:
-        return not self._sections.keys().isdisjoint(codes)
+    def _taken_together(self) -> frozenset[str]:
+        """The names of terms in statements on the use of other drugs, in whatever section they stand."""
+        texts = (f"{unit.title}\n{one.text}" for unit in self._units for one in unit.statements)
+        return SearchableText("\n".join(text for text in texts if _TOGETHER.search(text))).names
 
     @cached_property
     def _by_name(self) -> dict[str, list[tuple[int, str, TopicStatement]]]:
@@ -202,7 +179,8 @@ class LabelReader:
         found: dict[str, list[tuple[int, str, TopicStatement]]] = {}
         statements = ((unit.code, one) for unit in self._units for one in unit.statements)
         for at, (code, one) in enumerate(statements):
-            for name in self._named(one.text):
+            text = self._fold(one.text)
+            for name in {name for word in text.split() for name in names_that_begin(word) if name in text}:
                 found.setdefault(name, []).append((at, code, one))
         return found
 
@@ -220,6 +198,13 @@ class LabelReader:
     def _has_rates_of_reactions(self) -> bool:
         texts = (f"{one.table_header}\n{one.text}" for one in self._passages if one.core_code in REACTIONS | STUDIES)
         return any(map(_has_rate, texts))
+
+    @cached_property
+    def _lacks_tables_of_reactions(self) -> bool:
+        """Whether a section on adverse reactions refers to a table, and neither it nor the studies have one."""
+        own = [one for one in self._passages if one.core_code in REACTIONS | STUDIES]
+        refers = any(_TABLE.search(one.text) for one in own if one.core_code in REACTIONS)
+        return refers and not any(one.table_header or " | " in one.text for one in own)
 
     def answer(self, topic: Topic, term: TopicTerm | None) -> TopicAnswer | None:
         """Return the label's answer; None where it is not certain to be complete, or does not fit an answer.
@@ -255,7 +240,7 @@ class LabelReader:
         return not section - Counter(fold(answer.text).split())
 
     def _said(self, kind: Kind, term: TopicTerm) -> tuple[list[TopicStatement], str]:
-        """Return all that a section says of a term, and the answer with the headings above it.
+        """Return all that a section, or the label, says of a term, and the answer with the headings above it.
 
         It is what stands under headings that name the term, and each other paragraph or list item that names it. There
         is nothing where a table or another heading names the term too, or a paragraph names a member of it, or cannot
@@ -263,14 +248,19 @@ class LabelReader:
         """
         chosen: list[TopicStatement] = []
         answer: list[str] = []
-        headed = False
-        for unit, titles in zip(self._units, self._titles, strict=True):
-            if unit.code not in kind.scope:
+        headed = scoped = False
+        if not self.names_any(term.names, kind.scope):
+            return [], ""
+        every = (*term.names, *term.members)
+        for unit, titles, names in zip(self._units, self._titles, self._unit_names, strict=True):
+            within = unit.code in kind.scope
+            if (not within and not kind.everywhere) or names.isdisjoint(every):
                 continue
             # Of headings within the text only the last one is certain to apply, since their levels are not marked.
             applying = (*titles[: len(titles) - unit.depth], titles[-1]) if titles else ()
             if any(self._is_about(title, term) for title in applying):
                 headed = True
+                scoped |= within
                 chosen += unit.statements
                 answer += (one.text for one in unit.statements)
                 continue
@@ -279,11 +269,12 @@ class LabelReader:
             found = self._paragraphs(unit, kind, term)
             if found is None:
                 return [], ""
+            scoped |= within and bool(found)
             for paragraph in found:
                 chosen += paragraph
                 answer.append(unit.under_title(paragraph, bool(titles)))
         text = " ".join(answer)
-        if not chosen or (kind.titled and not headed) or (kind.stated is not None and not kind.stated.search(text)):
+        if not scoped or (kind.titled and not headed) or (kind.stated is not None and not kind.stated.search(text)):
             return [], ""
         return chosen, text
 
@@ -297,7 +288,10 @@ class LabelReader:
         for paragraph in unit.paragraphs:
             text = " ".join(self._fold(one.text) for one in paragraph)
             if not _longest_names(text).isdisjoint(term.names):
-                part = [one.with_items(lambda item: self._names_it(item, term)) for one in paragraph]
+                part = [
+                    one.with_items(lambda item: not _longest_names(self._fold(item)).isdisjoint(term.names))
+                    for one in paragraph
+                ]
                 if not part[0].stands_alone or any(one.is_row for one in part):
                     return None
                 if kind.stated is not None and not kind.stated.search(" ".join(one.text for one in part)):
@@ -311,9 +305,6 @@ class LabelReader:
             else:
                 open_ = False
         return found
-
-    def _names_it(self, text: str, term: TopicTerm) -> bool:
-        return not _longest_names(self._fold(text)).isdisjoint(term.names)
 
     def _quantity(self, topic: Topic, term: TopicTerm) -> TopicAnswer | None:
         """Return the only value of a quantity of the drug, with the sentences that give it.
@@ -329,30 +320,18 @@ class LabelReader:
             value = only_value(one.text, term)
             if one.is_row or one.items or elsewhere or not value or _OF_SOME.search(one.text):
                 return None
-            if not all(self._is_of_drug(word) for word in _WHOSE.findall(one.text)):
+            codes = filter(_CODE.fullmatch, _WHOSE.findall(one.text))  # of a metabolite, for example: "6MNA"
+            if not all(any(fold(code) in alias for alias in self._aliases) for code in codes):
                 return None
             chosen[one] = value
         if len({re.sub(r"\W", "", value) for value in chosen.values()}) != 1:
             return None
         return TopicAnswer(topic, tuple(chosen)[:1], next(iter(chosen.values())))
 
-    def _is_of_drug(self, word: str) -> bool:
-        """Return whether a word is one of the drug's names, and not for example the code of a metabolite: "6MNA"."""
-        return not _CODE.fullmatch(word) or any(fold(word) in alias for alias in self._aliases)
-
     def _fold(self, text: str) -> str:
         found = self._folded.get(text)
         if found is None:
             found = self._folded[text] = fold(text)
-        return found
-
-    def _named(self, text: str) -> frozenset[str]:
-        """Return all names of terms in a statement."""
-        found = self._names_in.get(text)
-        if found is None:
-            folded = self._fold(text)
-            candidates = {name for word in folded.split() for name in names_that_begin(word)}
-            found = self._names_in[text] = frozenset(name for name in candidates if name in folded)
         return found
 
     @staticmethod

@@ -6,14 +6,13 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
-from typing import Any
+from itertools import zip_longest
 
-from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.tokens import content_words, strip_references
 from fdarx_core.generation.library import SectionPair, load_library, role_of, section_pairs, section_quotas
 from fdarx_core.generation.terminology import SearchableText, terms
 from fdarx_core.records import Label, Passage, content_id
+from fdarx_core.text.sentences import split_sentences
+from fdarx_core.text.tokens import content_words, strip_references
 
 _CELL = " | "
 _FIGURE_CELL = re.compile(r"(?: \| |: |; )[<>≤≥±]?\s?\d")
@@ -106,9 +105,16 @@ def choose_passage_pairs(
     pairs = [pair for pair in section_pairs() if by_role.keys() >= {pair.a, pair.b}]
     pairs.sort(key=lambda pair: content_id(str(seed), label.set_id, pair.a, pair.b))
     named = _named_things(label, asked)
-    weights = _weights(named)
+    passages_with = Counter(thing for things in named.values() for thing in things)
+    weights = {thing: math.log(len(named) / number) for thing, number in passages_with.items()}  # the rarer, the more
     groups = [list(_linked(pair, by_role[pair.a], by_role[pair.b], named, weights)) for pair in pairs]
-    return list(islice(_without_repetition(_in_turn(groups)), count))
+    used, chosen = Counter[int](), list[tuple[SectionPair, Passage, Passage]]()
+    for one in (one for turn in zip_longest(*groups) for one in turn if one is not None):
+        places = [passage.doc_chunk_index for passage in one[1:]]
+        if len(chosen) < count and all(used[place] < 2 for place in places):  # two pairs at most have a passage
+            used.update(places)
+            chosen.append(one)
+    return chosen
 
 
 def _named_things(label: Label, passages: Sequence[Passage]) -> dict[int, frozenset[str]]:
@@ -121,12 +127,6 @@ def _named_things(label: Label, passages: Sequence[Passage]) -> dict[int, frozen
         ).union(_CODED.findall(one.text))
         for one in passages
     }
-
-
-def _weights(named: Mapping[int, frozenset[str]]) -> dict[str, float]:
-    """Return the weight of each thing: the fewer passages of the label name it, the more."""
-    passages_with = Counter(thing for things in named.values() for thing in things)
-    return {thing: math.log(len(named) / number) for thing, number in passages_with.items()}
 
 
 def _linked(
@@ -143,7 +143,9 @@ def _linked(
         if pair.by == "rate" and not _RATE.search(one.text):
             continue
         for other in others:
-            if one.section_path == other.section_path or _repeats(one.text, other.text):
+            words, others_words = content_words(one.text), content_words(other.text)
+            repeats = len(words & others_words) >= _REPEATED * min(len(words), len(others_words))
+            if one.section_path == other.section_path or repeats:
                 continue
             shared = named[one.doc_chunk_index] & named[other.doc_chunk_index]
             weight = sum(sorted((weights[thing] for thing in shared), reverse=True)[:2])
@@ -154,22 +156,6 @@ def _linked(
     return ((pair, one, other) for _, _, one, other in sorted(found, key=lambda linked: linked[:2]))
 
 
-def _repeats(one: str, other: str) -> bool:
-    words, others = content_words(one), content_words(other)
-    return len(words & others) >= _REPEATED * min(len(words), len(others))
-
-
-def _without_repetition(
-    pairs: Iterable[tuple[SectionPair, Passage, Passage]],
-) -> Iterator[tuple[SectionPair, Passage, Passage]]:
-    """Leave out pairs with a passage that two others before them have."""
-    used: Counter[int] = Counter()
-    for pair, a, b in pairs:
-        if used[a.doc_chunk_index] < 2 and used[b.doc_chunk_index] < 2:
-            used.update((a.doc_chunk_index, b.doc_chunk_index))
-            yield pair, a, b
-
-
 def _shuffled_groups(keyed: Iterable[tuple[str, Passage]], seed: int) -> dict[str, list[Passage]]:
     """Group passages by key, and order each group by a hash."""
     groups: dict[str, list[Passage]] = defaultdict(list)
@@ -178,7 +164,3 @@ def _shuffled_groups(keyed: Iterable[tuple[str, Passage]], seed: int) -> dict[st
     for group in groups.values():
         group.sort(key=lambda p: content_id(str(seed), p.set_id, str(p.doc_chunk_index)))
     return dict(groups)
-
-
-def _in_turn(queues: Iterable[list[Any]]) -> Iterator[Any]:
-    return (one for turn in zip_longest(*queues) for one in turn if one is not None)

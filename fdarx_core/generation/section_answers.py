@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from fdarx_core.generation.topic_sections import (
     BOXED,
@@ -38,7 +38,18 @@ _LEAST_INGREDIENTS = 2
 
 def section_answer(name: str, units: Sequence[SectionUnit]) -> Found:
     """Return the answer to a topic of kind "section", one of `SECTION_TOPICS`."""
-    return _READERS[name](units) if name in SELECTED else _whole(units, SECTION_CODES[name], name)
+    if name == "storage":
+        kept = [one for one in _in(units, SUPPLY) if not one.is_row and _STORE.search(one.text)]
+        return kept, " ".join(one.text for one in kept)
+    if name == "inactive ingredients":
+        kept = [one for one in _in(units, DESCRIPTION | INGREDIENTS) if _INACTIVE.search(one.text)]
+        enough = len(kept) == 1 and kept[0].text.count(",") + kept[0].text.count(";") >= _LEAST_INGREDIENTS
+        return (kept, "") if enough else NONE
+    if name == "most common adverse reactions":
+        kept = [one for one in _in(units, REACTIONS) if _MOST_COMMON.search(one.text) and not one.is_row]
+        listed = len(kept) == 1 and (kept[0].items or re.search(r",|\band\b", kept[0].text))
+        return (kept, "") if listed and not _OF_SOME.search(kept[0].text) else NONE
+    return _whole(units, SECTION_CODES[name], name)
 
 
 def _in(units: Sequence[SectionUnit], codes: frozenset[str]) -> list[TopicStatement]:
@@ -56,30 +67,7 @@ def _whole(units: Sequence[SectionUnit], codes: frozenset[str], name: str) -> Fo
     return (kept, text) if whole and not any(one.is_row for one in kept) else NONE
 
 
-def _storage(units: Sequence[SectionUnit]) -> Found:
-    kept = [one for one in _in(units, SUPPLY) if not one.is_row and _STORE.search(one.text)]
-    return (kept, " ".join(one.text for one in kept)) if kept else NONE
-
-
-def _inactive(units: Sequence[SectionUnit]) -> Found:
-    kept = [one for one in _in(units, DESCRIPTION | INGREDIENTS) if _INACTIVE.search(one.text)]
-    if len(kept) != 1 or kept[0].text.count(",") + kept[0].text.count(";") < _LEAST_INGREDIENTS:
-        return NONE
-    return kept, ""
-
-
-def _most_common(units: Sequence[SectionUnit]) -> Found:
-    named = [one for one in _in(units, REACTIONS) if _MOST_COMMON.search(one.text) and not one.is_row]
-    kept = [] if any(_OF_SOME.search(one.text) for one in named) else named
-    return (kept, "") if len(kept) == 1 and (kept[0].items or re.search(r",|\band\b", kept[0].text)) else NONE
-
-
-_READERS: dict[str, Callable[[Sequence[SectionUnit]], Found]] = {
-    "storage": _storage,
-    "inactive ingredients": _inactive,
-    "most common adverse reactions": _most_common,
-}
-SELECTED = tuple(_READERS)
+SELECTED = ("storage", "inactive ingredients", "most common adverse reactions")
 """The topics that some sentences of a section answer; the whole section answers the others."""
 SECTION_CODES = {
     "indications": INDICATIONS,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.llm import Criteria, CutTo, Name, Quote, Reply, Task, source_digest
+from fdarx_core.llm import CutTo, Name, Quote, Reply, Task, source_digest
 from fdarx_core.records import Label, Passage, Section
 
 AnswerKind = Literal["dose", "action", "condition", "reason", "yes_no", "list", "numeric", "factual"]
@@ -17,6 +18,7 @@ HopKind = Literal["bridge", "comparison", "computation"]
 TwinKind = Literal["near_miss", "absent"]
 DIFFICULTIES: tuple[Difficulty, ...] = ("direct", "several", "table")
 
+ReplyT = TypeVar("ReplyT", bound=Reply)
 
 Quotes: TypeAlias = Annotated[list[Quote], CutTo(30)]
 QuestionText: TypeAlias = Annotated[str, Field(max_length=500)]
@@ -37,12 +39,17 @@ class Twin(Reply):
     question: QuestionText
 
 
-class FactualItem(Reply):
-    """A question with its evidence and answer; `type` is the kind of its answer."""
+class WrittenItem(Reply):
+    """A question with its evidence and answer."""
 
     evidence: Quotes
     question: QuestionText
     answer: AnswerText
+
+
+class FactualItem(WrittenItem):
+    """A question with its evidence and answer; `type` is the kind of its answer."""
+
     type: AnswerKind
     difficulty: Difficulty
     twin: Twin | None
@@ -73,7 +80,11 @@ class MultihopReply(Reply):
 
 def passage_slots(passages: Sequence[Passage]) -> list[dict[str, str]]:
     """Return passages as prompts show them: the titles of the section, the head of the table it begins in, the text."""
-    return [{"section": section_name(one), "table": _on_a_line(one.table_header), "text": one.text} for one in passages]
+    heads = [one.table_header.replace('"', "'").replace("\n", " > ") for one in passages]
+    return [
+        {"section": section_name(one), "table": head, "text": one.text}
+        for one, head in zip(passages, heads, strict=True)
+    ]
 
 
 def section_name(one: Passage | Section) -> str:
@@ -87,32 +98,26 @@ def forms_and_routes(label: Label) -> str:
     return "; ".join(dict.fromkeys([*label.dosage_forms, *label.routes])).lower()
 
 
-def _on_a_line(header: str) -> str:
-    return " > ".join(header.replace('"', "'").split("\n")) if header else ""
+def writing_task(name: str, reply: type[ReplyT]) -> Task[ReplyT]:
+    """Return a task that writes questions, of `prompts/NAME.yaml` or the file at a path that ends in .yaml.
 
+    The baseline replies with the items that its slot `written` has: the questions that the structure of the label gives
+    for the passages, see `contexts.make_contexts`. Raises PromptError as `Task.load`.
 
-def baseline_factual(slots: Mapping[str, Any]) -> FactualReply:
-    """Return the questions that the structure of the label gives for these passages, see `contexts.make_contexts`."""
-    return FactualReply.model_validate({"items": slots["written"]})
-
-
-def baseline_multihop(slots: Mapping[str, Any]) -> MultihopReply:
-    """Return the questions that the structure of the label gives for these two passages."""
-    return MultihopReply.model_validate({"items": slots["written"]})
-
-
-GENERATE_FACTUAL = Task.load("generate_factual", FactualReply, baseline_factual)
-GENERATE_MULTIHOP = Task.load("generate_multihop", MultihopReply, baseline_multihop)
-TASKS: dict[str, Task[Any]] = {task.name: task for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP)}
-RULES_VERSION = source_digest("fdarx_core.generation", "fdarx_core.baseline")
-"""A digest of the rules by which the baseline does these tasks, for `Baseline(TASKS, RULES_VERSION)`."""
-
-
-def tasks_by(criteria: Criteria | None) -> dict[str, Task[Any]]:
-    """Return the tasks by name, with prompts that include these criteria.
-
-    A task to which none of the criteria apply keeps the project's own; None for the project's own criteria.
+    Args:
+        name: the prompt.
+        reply: the class of the reply, whose `items` are the questions.
     """
-    if criteria is None:
-        return TASKS
-    return {name: task.with_criteria(criteria) if criteria.for_task(name) else task for name, task in TASKS.items()}
+    return Task.load(name, reply, partial(_written_items, reply))
+
+
+def _written_items(reply: type[ReplyT], slots: Mapping[str, Any]) -> ReplyT:
+    return reply.model_validate({"items": slots["written"]})
+
+
+GENERATE_FACTUAL = writing_task("generate_factual", FactualReply)
+GENERATE_MULTIHOP = writing_task("generate_multihop", MultihopReply)
+TASKS: dict[str, Task[Any]] = {task.name: task for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP)}
+"""The built-in tasks; `writing.writing_tasks` has those of packages too."""
+RULES_VERSION = source_digest("fdarx_core.generation", "fdarx_core.baseline", "fdarx_core.text")
+"""A digest of the rules by which the baseline does these tasks, for `Baseline(TASKS, RULES_VERSION)`."""

@@ -28,7 +28,9 @@ def product_name(label: Label) -> str:
         _in_title_case(label.drug_name) if label.drug_name.isupper() and len(label.drug_name) > 5 else label.drug_name
     )
     labeler = short_labeler(label.labeler)
-    if is_brand(label) or not labeler:
+    own, moieties = fold(label.drug_name), [one for product in label.products for one in product.moieties]
+    is_brand = not any((words := fold(one).split()) and f" {words[0]}" in own for one in (*label.substances, *moieties))
+    if is_brand or not labeler:
         return name
     return f"{' '.join(filter(None, (name, _form(label, fold(name)))))} ({labeler})"
 
@@ -44,13 +46,6 @@ def _form(label: Label, name: str) -> str:
 
 def _in_title_case(text: str) -> str:
     return _WORD.sub(lambda word: word[0] if len(word[0]) < 3 else word[0][:1].upper() + word[0][1:].lower(), text)
-
-
-def is_brand(label: Label) -> bool:
-    """Return whether a label's product has a name of its own, which is not the name of a substance in it."""
-    own = fold(label.drug_name)
-    substances = [*label.substances, *(moiety for product in label.products for moiety in product.moieties)]
-    return not any((words := fold(one).split()) and f" {words[0]}" in own for one in substances)
 
 
 def short_labeler(labeler: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.terminology import Topic, terms
 from fdarx_core.labels.loinc import topic_of
 
 BOXED = frozenset({"34066-1"})
@@ -19,9 +19,7 @@ OVERDOSAGE = frozenset({"34088-5"})
 DESCRIPTION = frozenset({"34089-3"})
 INGREDIENTS = frozenset({"51727-6"})
 MECHANISM = frozenset({"43679-0"})
-KINETICS = frozenset({"34090-1", "43682-4"})
 PHARMACOLOGY = frozenset({"34090-1", "43682-4", "43679-0", "43681-6", "66106-6", "60593-1"})
-NONCLINICAL = frozenset({"43680-8", "34083-6", "34091-9"})
 STUDIES = frozenset({"34092-7"})
 REACTIONS = frozenset({"34084-4", "90374-0", "90375-7"})
 SUPPLY = frozenset({"34069-5", "44425-7"})
@@ -39,6 +37,7 @@ class Kind:
         terms: the kinds of the terminology whose terms can be asked about so; none for whole sections.
         category: the LOINC code of a section, whose label topic is the category of all questions of the kind.
         scope: the sections whose statements on the term, all of them, are the answer.
+        everywhere: whether the statements of the whole label are the answer, of which one must be in the scope.
         titled: whether a heading in the scope must name the term.
         stated: what each paragraph on the term must say; None for anything.
         wider: the sections where a class, member or mechanism of the term may say something of it; None for all.
@@ -47,6 +46,7 @@ class Kind:
     terms: tuple[str, ...]
     category: str
     scope: frozenset[str] = frozenset()
+    everywhere: bool = False
     titled: bool = False
     stated: re.Pattern[str] | None = None
     wider: frozenset[str] | None = None
@@ -60,11 +60,14 @@ FORBIDS = re.compile(
 DOSES = re.compile(r"\bdos(?:e|es|ed|age|ages|ing)\b|\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?)\b|\btitrat", re.I)
 """Words of dosing instructions."""
 KINDS = {
-    "partner": Kind(("partner",), "34073-7", INTERACTIONS, titled=True, wider=INTERACTIONS | CONTRAINDICATIONS),
-    "risk": Kind(("risk",), "43685-7", WARNINGS, titled=True, wider=WARNINGS | CONTRAINDICATIONS | REACTIONS),
+    "partner": Kind(("partner",), "34073-7", INTERACTIONS, True, wider=INTERACTIONS | CONTRAINDICATIONS),
+    "risk": Kind(
+        ("risk",), "43685-7", WARNINGS | CONTRAINDICATIONS, True, wider=WARNINGS | CONTRAINDICATIONS | REACTIONS
+    ),
     "reaction": Kind(("reaction",), "34084-4", wider=REACTIONS | WARNINGS),
-    "indication": Kind(("indication",), "34068-7", DOSAGE, True, DOSES, INDICATIONS | DOSAGE | STUDIES),
-    "population": Kind(("population",), "43684-0", POPULATIONS, titled=True, wider=POPULATIONS | DOSAGE),
+    "effect": Kind(("reaction",), "34084-4", REACTIONS | WARNINGS, True, wider=REACTIONS | WARNINGS),
+    "indication": Kind(("indication",), "34068-7", DOSAGE, titled=True, stated=DOSES),
+    "population": Kind(("population",), "43684-0", POPULATIONS, True, wider=POPULATIONS | DOSAGE),
     "quantity": Kind(("quantity",), "43682-4"),
     "contraindication": Kind(("risk", "indication", "partner"), "34070-3", CONTRAINDICATIONS, stated=FORBIDS),
     "boxed_warning": Kind(("risk", "indication"), "43685-7", BOXED),
@@ -76,6 +79,13 @@ KINDS = {
 """All kinds of topics by name."""
 SCOPED = ("contraindication", "boxed_warning", "dose_adjustment", "overdose")
 """The kinds that ask what one section says, while other sections may say something else of the term."""
+ANSWERED_ONLY = frozenset(
+    {"section", "subsection", "contraindication", "boxed_warning", "dose_adjustment", "indication"}
+)
+"""The kinds without refusal questions: what a label does not say of a term there, it mostly says elsewhere, or nobody
+would ask it of the drug."""
+NEVER_REFUSED = ANSWERED_ONLY | {"risk"}
+"""These kinds, and risks, whose answered questions have the wordings of adverse reactions."""
 CHEMISTRY = frozenset({"molecular weight", "pKa", "partition coefficient", "melting point", "median lethal dose"})
 """Quantities that are constants of a substance, of which a benchmark needs few."""
 _SECTION_CATEGORIES = {
@@ -105,8 +115,10 @@ SECTION_TOPICS = tuple(_SECTION_CATEGORIES)
 """What a section as a whole says: the names of the topics of kind "section"."""
 
 
-_TOO_GENERAL = frozenset({"pain", "edema", "infection", "inflammation", "swelling", "reactions", "bleeding"})
-"""Terms that labels hardly use alone: "epigastric pain" is no statement on pain in general."""
+_TOO_GENERAL = frozenset(
+    {"pain", "edema", "infection", "inflammation", "swelling", "reactions", "bleeding", "depression"}
+)
+"""Terms that labels hardly use alone: "epigastric pain" says nothing of pain in general."""
 _OWN_SECTIONS = frozenset(
     {"use in geriatric patients", "use in pediatric patients", "use during pregnancy", "use during lactation",
      "labor and delivery"}
@@ -114,7 +126,7 @@ _OWN_SECTIONS = frozenset(
 """Populations that have sections of their own, see `SUBSECTIONS`."""
 _OF_REPRODUCTION = frozenset({"lactation", "pregnancy", "fetal toxicity", "impaired fertility", "preterm birth"})
 """Risks that have sections of their own, outside of the warnings."""
-_DOSED = ("use in ", "use during ", "removal by hemodialysis", "abrupt discontinuation")
+_DOSED = ("use in ", "use during ", "dialysis", "abrupt discontinuation")
 """How the names of populations begin for which a dose may be adjusted."""
 _SPLIT_BY_MARKUP = "molecular formula"
 """The quantity whose subscripts are separate pieces of a label's text, so that a value may be a part of the formula."""
@@ -124,11 +136,15 @@ def is_asked(kind: str, term: str) -> bool:
     """Return whether a term can be asked about as a kind of topic, whatever the label."""
     if kind == "population":
         return term not in _OWN_SECTIONS
+    if kind == "reaction":
+        return "indication" not in terms()[term].kinds
     if kind == "dose_adjustment":
         return term.startswith(_DOSED)
     if kind in ("risk", "boxed_warning", "contraindication") and term in _OF_REPRODUCTION:
         return kind == "contraindication" and term in ("lactation", "pregnancy")
-    return term != _SPLIT_BY_MARKUP and (kind not in SCOPED or term not in _TOO_GENERAL)
+    if kind == "effect" and "risk" in terms()[term].kinds:
+        return False
+    return term != _SPLIT_BY_MARKUP and (kind not in (*SCOPED, "effect") or term not in _TOO_GENERAL)
 
 
 def category_of(topic: Topic) -> str:

@@ -8,14 +8,17 @@ what is asked of it. All other topics are undecided, and are not asked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 from fdarx_core.generation.label_reader import LabelReader, TopicAnswer
 from fdarx_core.generation.terminology import Topic, TopicTerm, fold, terms, terms_of
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.generation.topic_sections import KINDS, SECTION_TOPICS, is_asked
+from fdarx_core.generation.topic_sections import KINDS, NEVER_REFUSED, SECTION_TOPICS, is_asked
 from fdarx_core.records import Label, Passage, content_id
 
 
@@ -40,13 +43,15 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
     for topic, term in _all_topics():
         if (only is not None and topic not in only) or (term is not None and reader.is_own(term)):
             continue
+        asked = term is not None and topic.kind not in NEVER_REFUSED
         if term is not None and not reader.names_any(term.names):
-            if reader.is_silent(topic, term) and (only is None or not reader.names_without_spaces(term)):
+            if asked and reader.is_silent(topic, term) and (only is None or not reader.names_without_spaces(term)):
                 found.silent.append(topic)
         elif answer := reader.answer(topic, term):
             found.answers[topic] = answer
         elif (
-            term is not None
+            asked
+            and term is not None
             and reader.is_near_miss(topic, term)
             and (only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope))
         ):
@@ -56,27 +61,17 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
 
 @cache
 def _all_topics() -> tuple[tuple[Topic, TopicTerm | None], ...]:
-    return tuple(_topics_with_terms())
-
-
-def _topics_with_terms() -> Iterator[tuple[Topic, TopicTerm | None]]:
-    for name in SECTION_TOPICS:
-        yield Topic("section", name), None
+    found: list[tuple[Topic, TopicTerm | None]] = [(Topic("section", name), None) for name in SECTION_TOPICS]
     for name, kind in KINDS.items():
-        for term in sorted({term.name for one in kind.terms for term in terms_of(one)}):
-            if is_asked(name, term):
-                yield Topic(name, term), terms()[term]
+        names = sorted({term.name for one in kind.terms for term in terms_of(one)})
+        found += ((Topic(name, term), terms()[term]) for term in names if is_asked(name, term))
+    return tuple(found)
 
 
 @cache
 def all_topics() -> tuple[Topic, ...]:
     """Return all topics, in an order that depends on the terminology alone."""
     return tuple(topic for topic, _ in _all_topics())
-
-
-@cache
-def _topic_numbers() -> dict[Topic, int]:
-    return {topic: number for number, topic in enumerate(all_topics())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +95,12 @@ class TopicSurvey:
 
 def survey_label(label: Label, passages: Sequence[Passage]) -> TopicSurvey:
     """Return what a label answers and is silent on."""
-    found, numbers = find_topics(label, passages), _topic_numbers()
+    found, numbers = find_topics(label, passages), {topic: number for number, topic in enumerate(all_topics())}
     every = (found.answers, found.silent, found.near)
     answered, silent, near = ([numbers[topic] for topic in topics] for topics in every)
-    golds = [gold_digest(answer.text) for answer in found.answers.values()]
+    # Equal golds are answers that differ in case, punctuation and spaces alone.
+    golds = [content_id(fold(answer.text))[:8] for answer in found.answers.values()]
     return TopicSurvey(label.set_id, label.drug, product_name(label), answered, silent, near, golds, route_of(label))
-
-
-def gold_digest(answer: str) -> str:
-    """Return a digest of an answer, the same for answers that differ in case, punctuation and spaces alone."""
-    return content_id(fold(answer))[:8]
 
 
 _ROUTES = {
@@ -118,10 +109,17 @@ _ROUTES = {
     "RESPIRATORY (INHALATION)": "lung",
 }  # fmt: skip
 
+_DRUNK = re.compile(r"(?:solution|suspension|syrup|liquid|elixir|powder|granule)", re.I)
+
 
 def route_of(label: Label) -> str:
-    """Return how a product is given: by mouth, by injection, or where; of several routes the first in the alphabet."""
-    return min((_ROUTES.get(route.upper(), "injection") for route in label.routes), default="")
+    """Return how a product is given: by mouth, by injection, or where; of several routes the first in the alphabet.
+
+    Products that are drunk are apart from tablets: labels of one drug speak of other excipients, meals and uses there.
+    """
+    route = min((_ROUTES.get(route.upper(), "injection") for route in label.routes), default="")
+    drunk = route == "by mouth" and any(_DRUNK.match(form) for form in label.dosage_forms)
+    return f"{route}, liquid" if drunk else route
 
 
 def shared_places(survey: TopicSurvey) -> TopicSurvey:
@@ -138,3 +136,42 @@ def shared_places(survey: TopicSurvey) -> TopicSurvey:
 @cache
 def _places() -> tuple[int, ...]:
     return tuple(range(len(all_topics())))
+
+
+_TELLING = ("partner", "risk", "reaction", "indication")
+"""The kinds of topics that drugs of one class have in common."""
+
+
+def similar_drugs(surveys: Sequence[TopicSurvey], most: int) -> Mapping[str, Mapping[str, float]]:
+    """Return for each drug the other drugs that are most similar to it, the most similar first, with the similarity.
+
+    It is the cosine of the topics of `_TELLING` kinds that the labels of two drugs answer, weighted by how few drugs
+    answer them: 0 where they have none in common, 1 where they have the same.
+
+    Args:
+        surveys: the labels.
+        most: the most drugs to return for each drug.
+    """
+    answered: dict[str, set[int]] = defaultdict(set)
+    for survey in surveys:
+        answered[survey.drug].update(survey.answered)
+    telling = {
+        drug: {number for number in numbers if all_topics()[number].kind in _TELLING}
+        for drug, numbers in answered.items()
+    }
+    drugs_of: dict[int, list[str]] = defaultdict(list)
+    for drug in sorted(telling):
+        for number in telling[drug]:
+            drugs_of[number].append(drug)
+    weights = {number: math.log(1 + len(telling) / len(drugs)) ** 2 for number, drugs in drugs_of.items()}
+    norms = {drug: math.sqrt(sum(weights[number] for number in one)) or 1.0 for drug, one in telling.items()}
+    found: dict[str, Mapping[str, float]] = {}
+    for drug, numbers in telling.items():
+        scores: dict[str, float] = defaultdict(float)
+        for number in numbers:
+            for other in drugs_of[number]:
+                if other != drug:
+                    scores[other] += weights[number] / norms[other] / norms[drug]
+        nearest = sorted(telling.keys() - {drug}, key=lambda other: (-scores[other], other))[:most]
+        found[drug] = {other: scores[other] for other in nearest}
+    return found

@@ -14,17 +14,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from fdarx_core.baseline.numbers import number_strings
-from fdarx_core.baseline.stems import stem, terms
-from fdarx_core.baseline.tokens import content_words, normalize_words, tokenize, words_of
 from fdarx_core.generation.contexts import label_text
-from fdarx_core.generation.similar_drugs import similar_drugs
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.generation.topics import TopicSurvey
+from fdarx_core.generation.topics import TopicSurvey, similar_drugs
 from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, content_id
+from fdarx_core.text.numbers import number_strings
+from fdarx_core.text.stems import stem, terms
+from fdarx_core.text.tokens import content_words, normalize_words, tokenize, words_of
 
 SOURCE = "transfer"
 """The `source` of the questions that are made here."""
+_COPIED = ("category", "difficulty", "task", "task_version", "endpoint", "response_key")
+"""The fields of a question that its transfers have too."""
 PER_QUESTION = 1
 """The most labels that a question is transferred to."""
 _SIMILAR_DRUGS = 10
@@ -87,25 +88,14 @@ def portable_question(question: QuestionAnswer, label: Label) -> PortableQuestio
     """
     before, product, after = question.question.partition(product_name(label))
     names = {word for name in (*label.aliases, *label.substances, label.labeler) for word in content_words(name)}
-    own = question.type == "refusal" or question.template != ""
+    own = not question.answerable or question.template != ""
     if own or not product or names.intersection(words_of(f"{before} {after}")):
         return None
     answered = " ".join(dict.fromkeys([question.answer, *question.evidence]))
+    routes = tuple(dict.fromkeys(label.routes))
+    copied = {name: getattr(question, name) for name in _COPIED}
     return PortableQuestion(
-        question.id,
-        question.set_id,
-        label.drug,
-        product,
-        before,
-        after,
-        answered,
-        tuple(dict.fromkeys(label.routes)),
-        question.category,
-        question.difficulty,
-        question.task,
-        question.task_version,
-        question.endpoint,
-        question.response_key,
+        question.id, question.set_id, label.drug, product, before, after, answered, routes, **copied
     )
 
 
@@ -127,22 +117,16 @@ def offered_questions(
         per_label: the most questions to transfer to a label; more are offered, since many will not fit.
         seed: the seed of the run.
     """
-    of_drug = _first_of_drugs(questions, seed)
+    of_drug: dict[str, list[tuple[str, PortableQuestion]]] = defaultdict(list)
+    for one in questions:  # all but the first of each drug are dropped while they are read
+        insort(of_drug[one.drug], (content_id(str(seed), one.id), one.shared()), key=itemgetter(0))
+        del of_drug[one.drug][_QUESTIONS_PER_DRUG:]
     offered = {}
     for set_id, drug in drug_of.items():
-        others = [one for other in near[drug] for one in of_drug.get(other, ()) if one.set_id != set_id]
+        others = [one for other in near[drug] for _, one in of_drug.get(other, ()) if one.set_id != set_id]
         others.sort(key=lambda one: content_id(str(seed), set_id, one.id))
         offered[set_id] = others[: _OFFERED * per_label]
     return offered
-
-
-def _first_of_drugs(questions: Iterable[PortableQuestion], seed: int) -> dict[str, list[PortableQuestion]]:
-    """Return the first questions of each drug in the order of a hash; the others are not kept while they are read."""
-    first: dict[str, list[tuple[str, PortableQuestion]]] = defaultdict(list)
-    for one in questions:
-        insort(first[one.drug], (content_id(str(seed), one.id), one.shared()), key=itemgetter(0))
-        del first[one.drug][_QUESTIONS_PER_DRUG:]
-    return {drug: [one for _, one in listed] for drug, listed in first.items()}
 
 
 def expected_numbers(drug_of: Mapping[str, str], near: Mapping[str, Sequence[str]], per_label: int) -> dict[str, int]:
@@ -205,18 +189,13 @@ def _refusal(one: PortableQuestion, label: Label, question: str, entity: str) ->
         type="refusal",
         answer_kind="refusal",
         source=SOURCE,
-        category=one.category,
         set_id=label.set_id,
         drug_name=label.drug_name,
         question=question,
         answer=NO_ANSWER,
         entity=entity,
         twin=one.id,
-        difficulty=one.difficulty,
-        task=one.task,
-        task_version=one.task_version,
-        endpoint=one.endpoint,
-        response_key=one.response_key,
+        **{name: getattr(one, name) for name in _COPIED},
     )
 
 

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
-from fdarx_core.baseline.statements import has_verb, speaks_for_itself
-from fdarx_core.baseline.tokens import strip_references, with_full_stop
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from fdarx_core.records import Passage
+from fdarx_core.text.clauses import has_verb, speaks_for_itself
+from fdarx_core.text.tokens import content_words, strip_references, with_full_stop
 
 _LEAD_IN = re.compile(r"^([A-Z][^.:;|]{2,80}?)\s?(?::|[—–]|\s-)\s+(?=[A-Z0-9(])")
 _FOOTNOTE = re.compile(r"\s*\[(?:\d{1,2}|See footnotes?(?: \[?\d{1,2}\]?)?)\s?\]", re.I)
 _POINTER = re.compile(r"\b(?:tables?|figures?|graph|above|below|the following|as follows|preceding|section)\b", re.I)
 _SENTENCE_WORDS = 3
+_LEAST_COMMAS = 2
+"""Commas of the shortest list of things that is no sentence."""
 _REFERS_BACK = re.compile(
     r"(?:its?|this|these|those|they|their|such|he|she|both|neither|other|another|however|therefore|thus|also|hence|"
     r"similarly|moreover|furthermore|consequently|additionally|in addition|in (?:these|this|such|those)|of these|"
@@ -78,7 +80,7 @@ class TopicStatement:
         said = self.lead if self.items else self.text
         if self.is_row or self.begins_back or not (said[:1].isupper() or said[:1].isdigit()):
             return False
-        return bool(self.items) or speaks_for_itself(said.lower())
+        return bool(self.items) or (speaks_for_itself(said.lower()) and not _is_enumeration(said))
 
     def with_items(self, chosen: Callable[[str], bool]) -> TopicStatement:
         """Return a list with the chosen items alone; the statement itself where none is chosen, or it is no list."""
@@ -123,10 +125,6 @@ class SectionUnit:
         text = " ".join(one.text for one in statements)
         return f"{self.title}: {text}" if titled and not text.startswith(self.title) else text
 
-    @property
-    def passages(self) -> list[int]:
-        return sorted({one.passage for one in self.statements})
-
 
 def read_units(passages: Sequence[Passage]) -> list[SectionUnit]:
     """Return the units of a label's body, in order, without what is written for patients and without package labels."""
@@ -151,9 +149,12 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
     for passage in passages:
         lines = f"\n{passage.text}"
         for one in parse_passage(passage.text):
-            begins = _begins_line(one.text, lines)
+            at = lines.find(one.text)
+            begins = at < 0 or lines[:at].rstrip(" •-*†").endswith("\n")
             lead, statement = _statement(one, passage.doc_chunk_index, begins)
-            above = _nearest(one.heads) or (heads if one.is_row else ())
+            # A heading of the same form ends those before it: "Aspirin:" ends at "Lithium:".
+            nearest = one.heads[-1:] if one.heads and one.heads[-1].endswith(":") else one.heads
+            above = nearest or (heads if one.is_row else ())
             now = (*above, lead) if lead else above
             if not lead and heads[:-1] == above and (not begins or after_heading):
                 now = heads  # a sentence of the paragraph that began with a heading
@@ -170,16 +171,6 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
         yield unit
 
 
-def _nearest(heads: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the headings without those that a heading of the same form follows: "Aspirin:" ends at "Lithium:"."""
-    return heads[-1:] if heads and heads[-1].endswith(":") else heads
-
-
-def _begins_line(text: str, lines: str) -> bool:
-    at = lines.find(text)
-    return at < 0 or lines[:at].rstrip(" •-*†").endswith("\n")
-
-
 def _statement(one: LabelStatement, passage: int, begins: bool) -> tuple[str, TopicStatement]:
     """Return the heading at the beginning of a statement, "" for none, and the statement, which keeps it.
 
@@ -193,7 +184,8 @@ def _statement(one: LabelStatement, passage: int, begins: bool) -> tuple[str, To
         lead = found[1].strip()
     points = bool(_POINTER.search(text)) and not one.items
     if one.is_row:
-        text = _row(text)
+        cells = [cell.strip(" :") for cell in text.split(" | ") if cell.strip(" :")]
+        text = ": ".join(cells) if len(cells) == 2 and ": " not in cells[1][:60] else "; ".join(cells)
     if one.items:
         announced = text.rstrip(" :")
         stripped = (without_references(item).rstrip(" .;,") for item in one.items)
@@ -202,18 +194,21 @@ def _statement(one: LabelStatement, passage: int, begins: bool) -> tuple[str, To
     return lead, TopicStatement(with_full_stop(text) if text else "", passage, points, one.is_row, begins)
 
 
+def _is_enumeration(text: str) -> bool:
+    """Return whether a text lists things without a sentence: "Skin: alopecia, sweating increased, rash"."""
+    functional = set(text.lower().split()) - content_words(text.lower())
+    words = {word for word in functional if word.isalpha()}
+    return text.count(",") >= _LEAST_COMMAS and words <= {"and", "or"}
+
+
 def _is_heading(text: str) -> bool:
     most = _HEADING_WORDS_WITH_STOP if text.endswith(".") else _HEADING_WORDS
-    return len(text.split()) <= most and not _SENTENCE.search(text) and not has_verb(text.lower())
+    entry = re.search(r":\s*\w", text)  # "Ear and labyrinth disorders: vertigo" has its text in it
+    return len(text.split()) <= most and not (entry or _SENTENCE.search(text)) and not has_verb(text.lower())
 
 
 def _listed(lead: str, items: tuple[str, ...]) -> str:
     return with_full_stop(f"{lead}: {'; '.join(items)}")
-
-
-def _row(text: str) -> str:
-    cells = [cell.strip(" :") for cell in text.split(" | ") if cell.strip(" :")]
-    return ": ".join(cells) if len(cells) == 2 and ": " not in cells[1][:60] else "; ".join(cells)
 
 
 def _bare(title: str) -> str:

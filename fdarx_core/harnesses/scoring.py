@@ -7,7 +7,7 @@ so that a harness may keep them with the sample and combine them at the end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,20 @@ from fdarx_core.evaluation.scoring import (
     score,
 )
 from fdarx_core.evaluation.settings import PromptContext, needs_whole_label
-from fdarx_core.harnesses.samples import HarnessSample
 from fdarx_core.llm import Baseline, Task
-from fdarx_core.records import Grade, LabelSummary, Passage, Prediction, Request, Response, Score
+from fdarx_core.records import (
+    Equivalence,
+    Grade,
+    LabelSummary,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    Request,
+    Response,
+    Score,
+)
 from fdarx_core.records.arrow import to_table
+from fdarx_core.records.question_types import UNANSWERABLE_TYPES
 
 METRICS = (
     "accuracy",
@@ -55,10 +65,50 @@ METRICS = (
 """The metrics that a harness reports, each over all questions of a setting that it concerns."""
 
 _BASELINE = Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)
-_NO_REPLY = "no_reply"
 
 Components = Mapping[str, Sequence[float]]
 """What one reply adds to each metric that it counts for, by the name of the metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessSample:
+    """One question in one setting.
+
+    `gold` are the gold passages, `equivalents` pairs of a gold passage and one that may replace it, `citable` the
+    passages that the prompt marks, all as doc_chunk_index values of the label. `system` and `user` are the two messages
+    of the prompt.
+    """
+
+    id: str
+    setting: str
+    retriever: str
+    type: str
+    set_id: str
+    drug: str
+    question: str
+    target: str
+    gold: list[int]
+    equivalents: list[list[int]]
+    citable: list[int]
+    system: str = ""
+    user: str = ""
+
+    @property
+    def qa(self) -> QuestionAnswer:
+        """The question with the fields that scoring reads."""
+        return QuestionAnswer(
+            id=self.id,
+            type=self.type,
+            answer_kind="",
+            source="",
+            category="",
+            set_id=self.set_id,
+            drug_name=self.drug,
+            question=self.question,
+            answer=self.target,
+            gold_passages=self.gold,
+            gold_has_answer=[True] * len(self.gold),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +131,11 @@ class HarnessReply:
         Raises:
             KeyError: the row lacks a field of `HarnessSample`.
         """
-        sample = HarnessSample.from_row(row)
+        messages = {"system": "", "user": "", **row}
+        sample = HarnessSample(**{field.name: messages[field.name] for field in fields(HarnessSample)})
         task, question = ANSWER_TASKS[sample.setting], sample.qa
-        numbered = {index: _passage(sample.set_id, index) for index in sample.citable}
+        # Passages by their key alone: parsing a reply reads no more of them.
+        numbered = {index: Passage(sample.set_id, index, 0, *[""] * 6) for index in sample.citable}
         response = _response(task, "", text, finish_reason)
         cell = "", sample.setting, sample.retriever
         shown = PromptContext({}, list(numbered.values()), numbered=numbered)
@@ -107,25 +159,22 @@ class HarnessReply:
         """Return the grade in the reply of a judge to `request`; unscored if it cannot be parsed."""
         return read_grade(self.sample.qa, self.prediction, _response(GRADE_ANSWER, judge, text, finish_reason))
 
-    def score(self, grade: Grade) -> Score:
-        """Return the numbers of the reply, without those that describe the label."""
-        sample, question = self.sample, self.sample.qa
-        label = LabelSummary(sample.set_id, sample.drug, needs_whole_label(sample.setting), 0, 0)
-        features = question_features(question, label, {})
-        return score(features, question, self.prediction, grade, sample.equivalence)
-
     def components(self, grade: Grade) -> Components:
         """Return what the reply adds to each metric."""
-        row = self.score(grade)
+        sample, question = self.sample, self.sample.qa
+        whole, pairs = needs_whole_label(sample.setting), sample.equivalents
+        features = question_features(question, LabelSummary(sample.set_id, sample.drug, whole, 0, 0), {})
+        equal = Equivalence(sample.id, sample.set_id, [gold for gold, _ in pairs], [member for _, member in pairs])
+        row = score(features, question, self.prediction, grade, equal)
         columns = ScoreColumns(to_table([row], Score))
         found: dict[str, list[float]] = {}
         for name in METRICS:
             metric = SCORE_METRICS[name]
             if metric.over is asked_to_refuse:
-                if needs_whole_label(row.setting):
+                if whole:
                     # These count only in a cell with refusal questions, which one row does not know.
                     counts = np.nan_to_num(metric.components(columns)[0])
-                    found[name] = [*counts.tolist(), float(row.type == "refusal")]
+                    found[name] = [*counts.tolist(), float(row.type in UNANSWERABLE_TYPES)]
                 continue
             _, counted, numbers = metric_components(metric, columns)
             if counted[0]:
@@ -151,10 +200,5 @@ def combine_all(replies: Sequence[Components]) -> dict[str, float]:
 
 
 def _response(task: Task[Any], endpoint: str, text: str | None, finish_reason: str) -> Response:
-    reason = _NO_REPLY if text is None else ""
+    reason = "no_reply" if text is None else ""
     return Response("", task.name, task.version, endpoint, text or "", reason, finish_reason)
-
-
-def _passage(set_id: str, index: int) -> Passage:
-    """Return a passage by its key alone: parsing a reply reads no more of it."""
-    return Passage(set_id, index, 0, "", "", "", "", "", "")

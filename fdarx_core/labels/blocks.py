@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from lxml.etree import tostring
 
-from fdarx_core.labels.tables import layout_cells, row_groups, table_lines
+from fdarx_core.labels.tables import CELL_TAGS, OWN_MARK, item_mark, layout_cells, row_groups, table_lines
 from fdarx_core.labels.xml import (
     CAPTION,
     CONTENT,
@@ -23,9 +23,11 @@ from fdarx_core.labels.xml import (
     clean,
     raw_text,
 )
+from fdarx_core.text.superscripts import superscript
 
 _SUP, _FOOTNOTE, _FOOTNOTE_REF = "sup", "footnote", "footnoteRef"
-MARK_TAGS = (_SUP, CAPTION, _FOOTNOTE, _FOOTNOTE_REF)
+_SECTION, _COMPONENT, _IMAGE, _MEDIA = "section", "component", "renderMultiMedia", "observationMedia"
+MARK_TAGS = (_SUP, CAPTION, _FOOTNOTE, _FOOTNOTE_REF, _IMAGE, _MEDIA)
 """The elements that `rewrite_marks` takes."""
 
 Footnotes: TypeAlias = "dict[Element, list[str]]"
@@ -35,16 +37,13 @@ Block: TypeAlias = tuple[str, bool, int, str]
 """One line of a section: its text, whether it is a heading (a passage may begin there), its number of words, and for a
 line of a table the caption and headings above it in the table, one a line."""
 
-_DIGITS = re.compile(r"[-−–]?\d+")
-_NOTE_MARK = re.compile(r"\d+(?:\s*,\s*\d+)*|[a-z](?:\s*,?\s*[a-z]){0,3}")
-_ISOTOPE = re.compile(r"m?[A-Z][a-z]?(?![A-Za-z])")  # 51Cr, 14C-labeled
-_DEGREE, _TRADEMARK = ("0", "o", "º", "O"), ("TM", "SM")
-_ORDINAL = {"st", "nd", "rd", "th"}
-_POWER_OF_TEN = re.compile(r"(?:[x×X*·•]\s*|^|[^\d.])10$")
-_AREA_OR_VOLUME = re.compile(r"(?:^|[^A-Za-z])[cmdkμµn]?m$")
-
-_BLOCKS = frozenset((PARAGRAPH, LIST, ITEM, TABLE))
+BLOCK_TAGS = frozenset((PARAGRAPH, LIST, ITEM, TABLE))
+"""The elements that make lines of their own."""
+_INLINE = frozenset((CONTENT, "span", "b", "i", "em", "strong", "a", "font", "u", "small"))  # of SPL and of HTML
+_DELETION_MARKS = (b"trike", b"line-through", b"delete")
 _BULLETS = frozenset("•●○◦▪■□–—·*‣∙o-")
+_DESCRIPTION = re.compile(r"^(?!image$)(?!\S*[\d_.]\S*$)", re.IGNORECASE)
+"""A description of an image in words: neither "image" nor the name of a file."""
 _HEADING_WORDS = 12
 
 
@@ -59,34 +58,86 @@ def rewrite_marks(elements: Iterable[Element]) -> Footnotes:
     """
     footnotes: list[Element] = []
     references: list[Element] = []
+    images: list[Element] = []
+    descriptions: dict[str | None, str] = {}
     for element in elements:
         tag = element.tag
         if tag == _SUP:
-            _rewrite_superscript(element)
+            rewrite_superscript(element)
         elif tag == CAPTION:
             element.tail = " " + (element.tail or "")
         elif tag == _FOOTNOTE:
             footnotes.append(element)
         elif tag == _FOOTNOTE_REF:
             references.append(element)
+        elif tag == _IMAGE:
+            images.append(element)
+        elif tag == _MEDIA:
+            descriptions[element.get("ID")] = clean(element.findtext(TEXT) or "")
+    for image in images:
+        if line := _text_beside(image):
+            _replace(image, image_mark(descriptions.get(image.get("referencedObject"), ""), line))
     return _number_footnotes(footnotes, references)
+
+
+def image_mark(description: str, line: str) -> str:
+    """Return what a line shows for an image in it: its description, if that is in words and stands not in the line."""
+    says_more = bool(description) and _DESCRIPTION.search(description) and description not in line
+    return f" [image: {description}] " if says_more else " [image] "
+
+
+def _text_beside(image: Element) -> str:
+    """Return the text on the line of an image or, where it is alone in its cell, in the row of the table, else ""."""
+    before = "" if (previous := image.getprevious()) is not None and previous.tag in BLOCK_TAGS else text_before(image)
+    line = before.rsplit(LINE_BREAK, 1)[-1] + (image.tail or "").split(LINE_BREAK, 1)[0]
+    cell = next(image.iterancestors(*CELL_TAGS), None) if line.isspace() or not line else None
+    row = None if cell is None else cell.getparent()
+    return clean(line) if row is None else clean(raw_text(row))
 
 
 def _number_footnotes(footnotes: list[Element], references: list[Element]) -> Footnotes:
     notes: Footnotes = {}
-    numbers: dict[tuple[Element, str | None], int] = {}
+    numbers: dict[tuple[Element | None, str | None], int] = {}
     for note in footnotes:
-        text = next(note.iterancestors(TEXT), note)
+        text = _noted_text(note)
+        if text is None:
+            _replace(note, f" ({clean(raw_text(note))})")
+            continue
         lines = notes.setdefault(text, [])
         number = len(lines) + 1
         lines.append(f"[{number}] {clean(raw_text(note))}")
         numbers[text, note.get("ID")] = number
         _replace(note, f" [{number}]")
     for reference in references:
-        text = next(reference.iterancestors(TEXT), reference)
+        text = _noted_text(reference)
         found = numbers.get((text, reference.get("IDREF")))
         _replace(reference, f" [{found}]" if found else "")
     return notes
+
+
+def _noted_text(mark: Element) -> Element | None:
+    """Return the `<text>` that a footnote's line follows: that around it or, if it is in a title, the section's."""
+    around = next(mark.iterancestors(TEXT), None)
+    if around is not None:
+        return around
+    section = next(mark.iterancestors(_SECTION), None)
+    if section is None:
+        return None
+    own = section.find(TEXT)
+    return section.find(f"{_COMPONENT}/{_SECTION}//{TEXT}") if own is None else own
+
+
+def may_delete(data: bytes) -> bool:
+    """Return whether a document may mark text as deleted, by its bytes, so that most elements are not visited."""
+    return any(mark in data for mark in _DELETION_MARKS)
+
+
+def remove_deleted(root: Element) -> None:
+    """Remove the text that a document marks as deleted or strikes through."""
+    for element in root.iter("*"):
+        style = (element.get("styleCode") or "").lower()
+        if element.get("revised") == "delete" or "strike" in style or "line-through" in style:
+            _replace(element, "")
 
 
 def _replace(element: Element, text: str) -> None:
@@ -94,36 +145,18 @@ def _replace(element: Element, text: str) -> None:
     element.text = text
 
 
-def _rewrite_superscript(element: Element) -> None:
+def rewrite_superscript(element: Element) -> None:
+    """Rewrite the text of a superscript in place, and the white space before it (see `superscript`)."""
     mark = clean(raw_text(element))
     if not mark:
         return
-    shown, joined = _superscript(mark, _text_before(element).rstrip(), element.tail or "")
+    shown, joined = superscript(mark, text_before(element).rstrip(), _text_after(element))
     if joined:
         _strip_before(element)
     _replace(element, shown)
 
 
-def _superscript(mark: str, before: str, after: str) -> tuple[str, bool]:
-    """Return what to print for a superscript, and whether to remove the white space before it."""
-    if mark in _DEGREE and before[-1:].isdigit() and not (mark == "0" and _POWER_OF_TEN.search(before)):
-        return "°", True
-    if mark.lower() in _ORDINAL and before[-1:].isdigit():
-        return mark, True
-    bracketed = " " * bool(before) + f"[{mark}]" + " " * after[:1].isalnum()
-    if _DIGITS.fullmatch(mark):
-        following = after[:1]
-        if before.endswith("10") and _POWER_OF_TEN.search(before) and (mark != "1" or following.isalpha()):
-            return "^" + mark.replace("−", "-").replace("–", "-"), True
-        if mark in ("2", "3") and _AREA_OR_VOLUME.search(before):
-            return mark + " " * following.isalpha(), True
-        return (mark if _ISOTOPE.match(after) or before[-1:] in ("^", "(") else bracketed), False
-    if _NOTE_MARK.fullmatch(mark):
-        return bracketed, False
-    return (f" {mark}" if mark in _TRADEMARK else mark), False
-
-
-def _text_before(element: Element) -> str:
+def text_before(element: Element) -> str:
     """Return the text just before an element inside its block, across the borders of inline elements."""
     previous = element.getprevious()
     if previous is not None:
@@ -132,9 +165,17 @@ def _text_before(element: Element) -> str:
     parent = element.getparent()
     if parent is None:
         return ""
-    if (parent.text or "").strip() or parent.tag != CONTENT:
+    if (parent.text or "").strip() or parent.tag not in _INLINE:
         return parent.text or ""
-    return _text_before(parent)
+    return text_before(parent)
+
+
+def _text_after(element: Element) -> str:
+    """Return the text just after an element, across the ends of inline elements."""
+    parent = element.getparent()
+    if element.tail or parent is None or parent.tag not in _INLINE or element.getnext() is not None:
+        return element.tail or ""
+    return _text_after(parent)
 
 
 def _strip_before(element: Element) -> None:
@@ -165,15 +206,17 @@ def _add_blocks(container: Element, blocks: list[Block], depth: int) -> None:
         depth: the number of lists around the container.
     """
     inline = container.text
+    number = 0
     for child in children(container):
         tag = child.tag
-        if tag in _BLOCKS or (len(child) and _holds_block(child)):
+        if tag in BLOCK_TAGS or (len(child) and _holds_block(child)):
             if inline and not inline.isspace():
                 _add_lines(inline, blocks)
             if tag == PARAGRAPH and not (len(child) and _holds_block(child)):
                 _add_lines(raw_text(child), blocks)
             elif tag == ITEM:
-                _add_item(child, blocks, depth)
+                number += 1
+                _add_item(child, blocks, depth, item_mark(container, number))
             elif tag == TABLE:
                 _add_table(child, blocks, depth)
             else:
@@ -189,7 +232,7 @@ def _add_blocks(container: Element, blocks: list[Block], depth: int) -> None:
 
 def _holds_block(element: Element) -> bool:
     for child in children(element):  # noqa: SIM110 - a generator would cost the parser a percent
-        if child.tag in _BLOCKS or (len(child) and _holds_block(child)):
+        if child.tag in BLOCK_TAGS or (len(child) and _holds_block(child)):
             return True
     return False
 
@@ -211,15 +254,22 @@ def _is_heading(line: str) -> bool:
     return first.isalpha() or any(map(str.isalpha, line))
 
 
-def _add_item(item: Element, blocks: list[Block], depth: int) -> None:
-    """Add the lines of a list item, none of them a heading, the first with a dash that is indented by its depth."""
+def _add_item(item: Element, blocks: list[Block], depth: int, mark: str) -> None:
+    """Add the lines of a list item, none of them a heading, the first with a mark that is indented by its depth.
+
+    Args:
+        mark: its number, "" for a dash. An item that begins with a mark of its own keeps that.
+    """
     start = len(blocks)
     if len(item):
         _add_blocks(item, blocks, depth)
     elif item.text:
         _add_lines(item.text, blocks)
     if start < len(blocks):
-        blocks[start] = _block("  " * (depth - 1) + "- " + blocks[start][0].removeprefix("- "))
+        line = blocks[start][0]
+        if not line.startswith("- ") and not (mark and OWN_MARK.match(line)):
+            line = f"{mark or '-'} {line}"
+        blocks[start] = _block("  " * (depth - 1) + line)
     for index in range(start + 1, len(blocks)):
         line, heading, words, above = blocks[index]
         if heading:

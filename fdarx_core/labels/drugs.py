@@ -116,7 +116,9 @@ class DrugNames:
             seen.add(products, texts)
         salts = seen.salts()
         seen.add_without(salts)
-        further = _grouped((words_of(name), seen.known(drug)) for name, drug in synonyms)
+        further: dict[Words, dict[Drug, None]] = defaultdict(dict)
+        for name, drug in synonyms:
+            further[words_of(name)][seen.known(drug)] = None
         names: dict[Words, tuple[Drug, ...]] = {}
         for group in (seen.substances, seen.products, further):
             for words, named in group.items():
@@ -128,7 +130,6 @@ class DrugNames:
         self._substances = frozenset(seen.substances)
         self._longest = max(map(len, names), default=0)
         self._ordinary = {words for words, drugs in names.items() if seen.is_ordinary(words, drugs)}
-        self._ordinary_words = seen.ordinary_words()
         self._moieties_with = seen.moieties_with()
         self._targets: dict[str, frozenset[Drug]] = {}
         for words, drugs in names.items():
@@ -144,10 +145,6 @@ class DrugNames:
         """Return whether a name or a text of the labels has a word."""
         return word in self._targets or word in self._moieties_with
 
-    def is_phrase(self, words: Words) -> bool:
-        """Return whether words, at least two, are no names and mostly in lower case in the labels, which have all."""
-        return len(words) > 1 and self._ordinary_words.issuperset(words)
-
     def is_substance(self, name: str) -> bool:
         """Return whether a name is that of a substance or moiety, also without salts, and not of a product only."""
         return words_of(name) in self._substances
@@ -158,7 +155,7 @@ class DrugNames:
         Case and signs between words are ignored. A name that is also an ordinary word counts only if it is written
         with capitals among words that are not. Words that are no name may be misspelt names, see `corrected`.
         """
-        places = list(WORD.finditer(text))
+        places = list(WORD.finditer(text)) if self._names else []
         words = [place.group().casefold() for place in places]
         fixed = [self.corrected(word) for word in words]
         found: list[Mention] = []
@@ -166,7 +163,8 @@ class DrugNames:
         while at < len(words):
             ends = range(min(len(words), at + self._longest), at, -1)
             exact = next((end for end in ends if self._is_named(text, places, words, at, end)), 0)
-            end = exact or next((end for end in ends if self._is_misspelt(words, fixed, at, end)), 0)
+            misspelt = (end for end in ends if fixed[at:end] != words[at:end] and tuple(fixed[at:end]) in self._names)
+            end = exact or next(misspelt, 0)
             if end:
                 name = tuple(words[at:end] if exact else fixed[at:end])
                 start, stop = places[at].start(), places[end - 1].end()
@@ -181,20 +179,18 @@ class DrugNames:
         drugs have, or that is as near to the name of another drug. Without texts only long names are recognized.
         """
         having = self._moieties_with.get(word)
-        if not word.isalpha() or word in self._targets or having == frozenset():
+        shortest = SHORT if self._moieties_with else LONG
+        too_short = len(word) < shortest - 2
+        if too_short or not word.isalpha() or word in self._targets or having == frozenset():
             return word
         near = process.extract(word, list(self._targets), scorer=OSA.distance, score_cutoff=2, limit=None)
         least = min((edits for _, edits, _ in near), default=0)
         nearest = [name for name, edits, _ in near if edits == least]
-        shortest = SHORT if self._moieties_with else LONG
         misspelt = [name for name in nearest if len(name) >= shortest and _is_near(word, name, least)]
         if not misspelt or len({self._targets[name] for name in nearest}) > 1:
             return word
         own = frozenset(key for drug in self._targets[misspelt[0]] for key in drug.keys)
         return misspelt[0] if having is None or own & having else word
-
-    def _is_misspelt(self, words: list[str], fixed: list[str], at: int, end: int) -> bool:
-        return fixed[at:end] != words[at:end] and tuple(fixed[at:end]) in self._names
 
     def _is_named(self, text: str, places: list[re.Match[str]], words: list[str], at: int, end: int) -> bool:
         name = tuple(words[at:end])
@@ -210,13 +206,6 @@ def _is_near(word: str, name: str, edits: int) -> bool:
     if word[0] != name[0]:
         return edits <= 1 and len(name) >= MIDDLE
     return edits <= (2 if len(name) >= LONG else 1)
-
-
-def _grouped(names: Iterable[tuple[Words, Drug]]) -> dict[Words, dict[Drug, None]]:
-    groups: dict[Words, dict[Drug, None]] = {}
-    for words, drug in names:
-        groups.setdefault(words, {})[drug] = None
-    return groups
 
 
 class _Seen:
@@ -276,23 +265,29 @@ class _Seen:
             self.substances.setdefault(tuple(word for word in words if word not in salts), drugs)
 
     def brand_words(self) -> dict[str, tuple[Drug, ...]]:
-        """Return the first words by which people call products with longer names ("Mirsolve" for MIRSOLVE ER).
+        """Return the words by which people call products with longer names ("Mirsolve" for New Mirsolve ER).
 
-        Such a word begins names of one drug alone, and only labels of that drug have it.
+        Such a word is of the names of one drug alone, only labels of that drug have it, and after the first word of a
+        name these never write it in lower case.
         """
-        begun: dict[str, dict[Drug, None]] = defaultdict(dict)
+        drugs_of_word: dict[str, dict[Drug, None]] = defaultdict(dict)
+        first: set[str] = set()
         for words, drugs in self.products.items():
-            if len(words) > 1 and words[0].isalpha() and len(words[0]) >= SHORT:
-                begun[words[0]] |= drugs
+            if len(words) > 1:
+                first.add(words[0])
+                for word in words:
+                    drugs_of_word[word] |= drugs
         return {
             word: tuple(drugs)
-            for word, drugs in begun.items()
-            if len(drugs) == 1 and (word,) not in self.substances and self._is_own(word, drugs)
+            for word, drugs in drugs_of_word.items()
+            if len(drugs) == 1
+            and word.isalpha()
+            and len(word) >= SHORT
+            and (word,) not in self.substances
+            and (having := self._words.get(word, 0)) != 0
+            and having & ~self._bits_of(drugs) == 0
+            and (word in first or not self._lower.get(word))
         }
-
-    def _is_own(self, word: str, drugs: Iterable[Drug]) -> bool:
-        having = self._words.get(word, 0)
-        return having != 0 and having & ~self._bits_of(drugs) == 0
 
     def _bits_of(self, drugs: Iterable[Drug]) -> int:
         own = 0
@@ -311,16 +306,12 @@ class _Seen:
             others = (self._words[words[0]] & ~own).bit_count() if len(words) == 1 else 0
             return len(self._labels) >= LEAST_DRUGS and others > MOST_DRUGS * len(self._labels)
         least = OFTEN * len(self._labels) if len(words) > 1 else 0
-        return all(self._is_ordinary_word(word, own, least) for word in words if word.isalpha())
-
-    def _is_ordinary_word(self, word: str, own: int, least: float) -> bool:
-        others = (self._words.get(word, 0) & ~own).bit_count()
-        lower = (self._lower.get(word, 0) & ~own).bit_count()
-        return (word,) not in self.substances and lower > least and 2 * lower > others
-
-    def ordinary_words(self) -> frozenset[str]:
-        """Return the words that are no substance and that labels have mostly in lower case."""
-        return frozenset(word for word in self._lower if self._is_ordinary_word(word, 0, 0))
+        for word in filter(str.isalpha, words):
+            others = (self._words.get(word, 0) & ~own).bit_count()
+            lower = (self._lower.get(word, 0) & ~own).bit_count()
+            if (word,) in self.substances or lower <= least or 2 * lower <= others:
+                return False
+        return True
 
     def moieties_with(self) -> dict[str, frozenset[str]]:
         """Return each word with the moieties that all labels that have it share; none for a word of many drugs."""
@@ -329,17 +320,9 @@ class _Seen:
         found: dict[str, frozenset[str]] = {}
         for word, bits in self._words.items():
             common = keys[bits.bit_length() - 1]
-            for at in _positions(bits):
-                common = common & keys[at]
-                if not common:
-                    break
+            while bits and common:
+                lowest = bits & -bits
+                common = common & keys[lowest.bit_length() - 1]
+                bits ^= lowest
             found[word] = shared.setdefault(common, common)
         return found
-
-
-def _positions(bits: int) -> Iterator[int]:
-    """Yield the positions of the bits that are set, from the lowest."""
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest

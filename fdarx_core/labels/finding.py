@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fdarx_core.labels.drugs import DrugNames, Mention
 from fdarx_core.labels.parse import parse_document
-from fdarx_core.labels.rxnorm import names_folder, read_rxnorm, rxnorm_files
+from fdarx_core.labels.rxnorm import names_folder, rxnorm_names
 from fdarx_core.labels.selection import find_sources, read_source
 from fdarx_core.labels.xml import BadDocument
 from fdarx_core.records import Passage, Product, Reject
@@ -39,22 +39,25 @@ def find_drugs(text: str, labels: str | os.PathLike[str] | DataFrame | DrugNames
         ValueError: there are no names: no labels are given, and the cache holds none; or the labels have no products.
         StorageError: there is no such place.
     """
-    names = labels if isinstance(labels, DrugNames) else _names_of(labels)
+    if isinstance(labels, DrugNames):
+        names = labels
+    elif labels is None or isinstance(labels, str | os.PathLike):
+        names = _read_names("" if labels is None else os.fspath(labels), names_folder())
+    else:
+        names = DrugNames(zip(labels["products"], map(_texts, labels["passages"]), strict=True))
     if not names:
         raise ValueError("there are no names of drugs: give labels=…, or run `fdarx fetch --names` once")
     return names.find(text)
 
 
-def _names_of(labels: str | os.PathLike[str] | DataFrame | None) -> DrugNames:
-    if labels is None or isinstance(labels, str | os.PathLike):
-        return _read_names("" if labels is None else os.fspath(labels), str(names_folder()))
-    return DrugNames(zip(labels["products"], map(_texts, labels["passages"]), strict=True))
+def medicine_names() -> DrugNames:
+    """Return RxNorm's names of medicines, if `fdarx fetch --names` has put them into the user's cache, else none."""
+    return _read_names("", names_folder())
 
 
 @lru_cache(maxsize=4)
-def _read_names(place: str, rxnorm: str) -> DrugNames:
-    further = read_rxnorm(rxnorm) if Path(rxnorm).exists() and rxnorm_files(rxnorm) else []
-    return DrugNames(_read(place) if place else (), further)
+def _read_names(place: str, rxnorm: Path) -> DrugNames:
+    return DrugNames(_read(place) if place else (), rxnorm_names(rxnorm))
 
 
 def _read(place: str) -> Iterator[tuple[Sequence[Product], list[str]]]:

@@ -112,16 +112,14 @@ def read_products(subjects: Iterable[Element]) -> Products:
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     products: list[Product] = []
     for subject in subjects:
-        products += [_product(one) for one in subject.iter(*_PRODUCTS) if not _PRODUCTS.intersection(_tags(one))]
+        products += [
+            _product(one) for one in subject.iter(*_PRODUCTS) if _PRODUCTS.isdisjoint(child.tag for child in one)
+        ]
         for element in subject.iter(*_NAME_FIELDS, *_PACKAGES, _FORM, _ROUTE, _APPROVAL):
             for name, value in _values(element):
                 if value and (text := clean(value)):
                     found[name][text] = None
     return Products(**{name: list(values) for name, values in found.items()}, products=products)
-
-
-def _tags(element: Element) -> list[str]:
-    return [child.tag for child in element]
 
 
 def _product(element: Element) -> Product:

@@ -6,9 +6,19 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fdarx_core.labels.blocks import MARK_TAGS, Block, Footnotes, read_blocks, rewrite_marks
+from fdarx_core.labels.blocks import (
+    BLOCK_TAGS,
+    MARK_TAGS,
+    Block,
+    Footnotes,
+    may_delete,
+    read_blocks,
+    remove_deleted,
+    rewrite_marks,
+)
 from fdarx_core.labels.drugs import drug_of
 from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
 from fdarx_core.labels.selection import find_sources, read_source
@@ -28,12 +38,22 @@ BOXED_WARNING = "34066-1"
 
 _SECTION, _COMPONENT, _BODY, _EXCERPT = "section", "component", "structuredBody", "excerpt"
 _CONTENTS = frozenset((TEXT, _EXCERPT, _COMPONENT))
-_NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2})*)\.?(?:\s+|(?=[A-Z]))")
+_NUMBERED = re.compile(r"([1-9]\d?(?:\.\d{1,2})*)\.?(?:\s+|(?=[A-Z]))")
+_AMOUNT = re.compile(
+    r"(?:ST|ND|RD|TH|[mkn]?g|mcg|[µμ]g|mL|ml|MG|MCG|ML|(?i:units?|IU|mEq|mmol|hours?|hrs?|minutes?|days?|weeks?|months?|"
+    r"years?|tablets?|capsules?|vials?|count|ct)|in|x)\b|%"
+)
+"""What follows a number that is an amount, a strength, an age or an ordinal."""
+_ITEM_MARK = re.compile(r"- |\d{1,3}\. ")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z0-9(\[•])")
 _SECTION_NUMBER = r"\d{1,2}(?:\.\d{1,2})*"
 _REFERENCE = re.compile(rf"[(\[](?:see\s+)?({_SECTION_NUMBER}(?:\s*(?:,|and|-|–|;)\s*{_SECTION_NUMBER})*)\s*[)\]]")
 _NUMBER = re.compile(_SECTION_NUMBER)
 _TOPIC = re.compile(r"^(?!WARNING)([A-Z](?:[^:.()]|\([^\d()][^()]*\)){1,90}?)(?:\s*[(\[][\d.,\s]+[)\]])?\s*:\s+(?=\S)")
+
+
+LabelInput: TypeAlias = str | os.PathLike[str] | bytes
+"""A file, folder, glob or zip, on a disk or on `s3://`, or the bytes of a file."""
 
 
 @dataclass(slots=True)
@@ -43,33 +63,31 @@ class ParsedLabel(Label):
     passages: list[Passage] = field(default_factory=list)
 
 
-def parse_label(label: str | os.PathLike[str] | bytes) -> ParsedLabel:
+def parse_label(label: LabelInput) -> ParsedLabel:
     """Parse one label.
 
     Args:
-        label: a local path or `s3://` address of an XML file or of a zip with one, or the file's bytes.
+        label: what `read_labels` takes, if it holds one label: a file, folder, glob or zip, or the bytes of a file.
 
     Raises:
         StorageError: there is no such file.
         BadDocument: it holds no label, or several; the message names the file, the reason and the remedy.
     """
-    if isinstance(label, bytes):
-        parsed, passages = parse_document(label)
-    else:
-        (parsed, passages), *more = _parse_files([label])
-        if more:
-            raise BadDocument("several_labels", f"{label} holds several labels; use read_labels")
+    (parsed, passages), *more = _parse_files([label])
+    if more:
+        raise BadDocument("several_labels", f"{_named(label)} holds several labels; use read_labels")
     return ParsedLabel(**_values(parsed), passages=passages)
 
 
-def read_labels(labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> DataFrame:
+def read_labels(labels: LabelInput | Sequence[LabelInput]) -> DataFrame:
     """Parse many labels into a pandas DataFrame with one row per label, in order of set id.
 
     The columns are the fields of `Label`, and `passages`, a list of `Passage`. Files that hold no label are listed as
     `Reject` in `attrs["rejects"]`.
 
     Args:
-        labels: files, folders, globs or zips (DailyMed's bulk releases too), on a disk or on `s3://`; one or a list.
+        labels: files, folders, globs or zips (DailyMed's bulk releases too), on a disk or on `s3://`, or the bytes of
+            files; one or a list.
 
     Raises:
         StorageError: an input does not exist.
@@ -77,7 +95,7 @@ def read_labels(labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     """
     import pandas
 
-    paths = [labels] if isinstance(labels, str | os.PathLike) else labels
+    paths = [labels] if isinstance(labels, str | os.PathLike | bytes) else labels
     rejects: list[Reject] = []
     parsed = sorted(_parse_files(paths, rejects), key=lambda one: (one[0].set_id, one[0].version))
     table = pandas.DataFrame([{**_values(label), "passages": passages} for label, passages in parsed])
@@ -91,29 +109,35 @@ def _values(record: Label | Header) -> dict[str, Any]:
 
 
 def _parse_files(
-    paths: Iterable[str | os.PathLike[str]], rejects: list[Reject] | None = None
+    inputs: Iterable[LabelInput], rejects: list[Reject] | None = None
 ) -> list[tuple[Label, list[Passage]]]:
     """Parse every label of the inputs. Raises BadDocument if there is none or, without `rejects`, if one is bad."""
     bad: list[Reject] = [] if rejects is None else rejects
-    given = [os.fspath(path) for path in paths]
-    found = find_sources(given)
+    given = list(inputs)
+    found = find_sources([os.fspath(one) for one in given if not isinstance(one, bytes)])
     bad += found.rejects
     parsed = []
-    for document in (document for source in found.sources for document in read_source(source)):
+    documents = (document for source in found.sources for document in read_source(source))
+    for document in chain(documents, ((None, one) for one in given if isinstance(one, bytes))):
         if isinstance(document, Reject):
             bad.append(document)
             continue
         source, data = document
+        name = source.name if source else ""
         try:
-            parsed.append(parse_document(data, source.name))
+            parsed.append(parse_document(data, name))
         except BadDocument as error:
-            bad.append(Reject(source.name, "read", error.reason, error.detail, source=source.name))
+            bad.append(Reject(name, "read", error.reason, error.detail, source=name))
     if parsed and (rejects is not None or not bad):
         return parsed
     remedy = "give SPL documents (XML, or zips with XML), such as those of DailyMed"
     if not bad:
-        raise BadDocument("no_document", f"no XML file in {', '.join(given)}; {remedy}")
-    raise BadDocument(bad[0].reason, f"{bad[0].source}: {bad[0].detail}; {remedy}")
+        raise BadDocument("no_document", f"no XML file in {', '.join(map(_named, given))}; {remedy}")
+    raise BadDocument(bad[0].reason, f"{bad[0].source or 'the given bytes'}: {bad[0].detail}; {remedy}")
+
+
+def _named(given: LabelInput) -> str:
+    return "the given bytes" if isinstance(given, bytes) else os.fspath(given)
 
 
 def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
@@ -130,6 +154,8 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
         BadDocument: the document is refused (see `parse_xml`), or no_set_id.
     """
     root, special = parse_xml(data, SUBJECT, *MARK_TAGS)
+    if may_delete(data):
+        remove_deleted(root)
     header = read_header(root)
     products = read_products(element for element in special if element.tag == SUBJECT)
     body = _Body(header.set_id, rewrite_marks(special))
@@ -183,6 +209,11 @@ class _Body:
                 title = clean(raw_text(child))
             elif tag in _CONTENTS:
                 parts.append((tag, child))
+            elif tag in BLOCK_TAGS:
+                parts.append((TEXT, _text_around(child)))
+                continue
+            if child.tail and not child.tail.isspace():
+                parts.append((TEXT, _text_of(child, child.tail)))
         if code and code != UNCLASSIFIED:
             core_code = code
         number, title = _split_number(title)
@@ -203,10 +234,24 @@ class _Body:
             self.passages.append(Passage(self.set_id, len(self.passages), position, *where, *passage))
 
 
+def _text_around(block: Element) -> Element:
+    """Return a `<text>` element with a block that stands in a section outside of one, and the words after it."""
+    text = block.makeelement(TEXT)
+    text.append(block)
+    return text
+
+
+def _text_of(beside: Element, words: str) -> Element:
+    """Return a `<text>` element with the words that stand in a section beside an element."""
+    text = beside.makeelement(TEXT)
+    text.text = words
+    return text
+
+
 def _split_number(title: str) -> tuple[str, str]:
     """Return the printed section number and the title after it. A figure that is no section number ("5-HT …") stays."""
     match = _NUMBERED.match(title) if title[:1].isdigit() else None
-    if match is None or match.end() == len(title):
+    if match is None or match.end() == len(title) or _AMOUNT.match(title, match.end()):
         return "", title
     return match.group(1), title[match.end() :]
 
@@ -222,7 +267,7 @@ def _read_highlights(excerpt: Element, notes: Footnotes, code: str, heading: str
             if line.startswith("  ") and statements:
                 statements[-1] += "\n" + line.lstrip()
             else:
-                statements.append(line.removeprefix("- "))
+                statements.append(_ITEM_MARK.sub("", line, count=1) if _ITEM_MARK.match(line) else line)
     return [_statement(line, code, heading) for line in statements]
 
 

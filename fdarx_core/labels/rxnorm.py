@@ -64,8 +64,18 @@ def read_rxnorm(place: str | os.PathLike[str]) -> list[tuple[str, Drug]]:
             if row[7] in _RELATED and row[0] in concepts and row[4] in concepts:
                 related[row[0]].add(row[4])  # a relation stands in the file in both directions
                 related[row[4]].add(row[0])
-    drugs = [(name, _ingredients(rxcui, concepts, related)) for rxcui, (_, name) in concepts.items()]
-    return [(name, Drug.of(_moiety(concepts[one][1], uniis[one]) for one in found)) for name, found in drugs if found]
+    names = {rxcui: name for rxcui, (_, name) in concepts.items()}
+    moieties = {
+        rxcui: (name, uniis[rxcui].get(name.casefold()) or min(uniis[rxcui].values(), default=""))
+        for rxcui, name in names.items()
+    }
+    drugs = [(name, _ingredients(rxcui, concepts, related)) for rxcui, name in names.items()]
+    return [(name, Drug.of(moieties[one] for one in found)) for name, found in drugs if found]
+
+
+def rxnorm_names(folder: Path) -> list[tuple[str, Drug]]:
+    """Return the names in a folder that may lack the files, such as `names_folder()`, as `read_rxnorm`; then none."""
+    return read_rxnorm(folder) if folder.exists() and rxnorm_files(folder) else []
 
 
 def _ingredients(rxcui: str, concepts: dict[str, tuple[str, str]], related: dict[str, set[str]]) -> set[str]:
@@ -75,10 +85,6 @@ def _ingredients(rxcui: str, concepts: dict[str, tuple[str, str]], related: dict
     near = {one for one in related[rxcui] if concepts[one][0] == _INGREDIENT}
     salts = (one for one in related[rxcui] if concepts[one][0] == "PIN" and concepts[rxcui][0] != "PIN")
     return near or {one for salt in salts for one in _ingredients(salt, concepts, related)}
-
-
-def _moiety(name: str, uniis: dict[str, str]) -> tuple[str, str]:
-    return name, uniis.get(name.casefold()) or min(uniis.values(), default="")
 
 
 def _open(found: list[Path], opened: ExitStack) -> dict[str, IO[bytes]]:

@@ -18,6 +18,10 @@ _THEAD, _TBODY, _TFOOT, _TR, _TH, _TD = "thead", "tbody", "tfoot", "tr", "th", "
 _BULLETS = frozenset("•●○◦▪■□")
 _BULLET = re.compile(f"(?:^|(?<=; ))[{''.join(sorted(_BULLETS))}]\\s*(?=.)")  # the end of each item says the same
 _AFTER_STOP = re.compile(r"(?<=[.,:;]); ")
+CELL_TAGS = (_TD, _TH)
+OWN_MARK = re.compile(r"(?:\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})[.)]|[*†‡§¶#•●○◦▪■□–·-]+)(?=\s)")
+"""The number, letter or sign that the author of an ordered list has written before an item."""
+_ROMAN = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
 _MAX_SPAN = 200
 _HEADER_WORDS = 15
 _HEADER_ROWS = 4
@@ -59,6 +63,30 @@ class Cell:
 Row: TypeAlias = "list[Cell]"
 _Spans: TypeAlias = "dict[int, tuple[Cell, int]]"
 """By column: the cell that reaches down into the next rows, and how many rows are left."""
+
+
+def list_mark(number: int, style: str) -> str:
+    """Return the mark of an item of an ordered list: "2.", in the styles LittleAlpha and BigRoman "b." and "II."
+
+    Args:
+        number: the number of the item, from 1.
+        style: the `styleCode` of the list; others than those of letters and Roman numerals are Arabic.
+    """
+    style = style.lower()
+    if style.endswith("alpha") and 0 < number <= 26:
+        mark = chr(ord("a") + number - 1)
+    elif style.endswith("roman") and 0 < number < len(_ROMAN):
+        mark = _ROMAN[number]
+    else:
+        return f"{number}."
+    return f"{mark.upper() if style.startswith('big') else mark}."
+
+
+def item_mark(container: Element, number: int) -> str:
+    """Return the mark of the item of that number, from 1, of a list; "" for a bullet, where the list is not ordered."""
+    if container.tag != LIST or container.get("listType") != "ordered":
+        return ""
+    return list_mark(number, container.get("styleCode") or "")
 
 
 def row_groups(table: Element) -> RowGroups:
@@ -137,11 +165,26 @@ def _separate_blocks(table: Element) -> None:
                 for cell in block.iter(_TD, _TH):
                     cell.tail = "; " + (cell.tail or "")
             continue
-        block.text = " " + (block.text or "")
+        block.text = f" {_mark_in_cell(block)}{block.text or ''}" if tag == ITEM else " " + (block.text or "")
         if block.getnext() is not None:
             block.tail = ("; " if tag == ITEM else " ") + (block.tail or "")
         elif block.tail:
             block.tail = " " + block.tail
+
+
+def _mark_in_cell(item: Element) -> str:
+    """Return the mark of an item of an ordered list and a space.
+
+    It is "" for a bullet, an item with a mark of its own, and where a list of one item or of figures is only layout.
+    """
+    container = item.getparent()
+    if container is None or container.get("listType") != "ordered" or len(container) < 2:
+        return ""
+    text = clean(raw_text(item))
+    if OWN_MARK.match(text) or _BARE_FIGURE.fullmatch(text):
+        return ""
+    number = 1 + sum(1 for _ in item.itersiblings(ITEM, preceding=True))
+    return f"{item_mark(container, number)} "
 
 
 def _grid(rows: list[Element]) -> tuple[list[Row], int]:
@@ -237,7 +280,9 @@ def _header_depth(rows: list[Row], thead: int) -> int:
     if thead:
         return min(thead, len(rows) - 1)
     depth = 0
-    while depth < limit and _all_headers(rows[depth]) and not (depth and _is_data(rows[depth])):
+    for row in rows[:limit]:
+        if len(row) < 2 or not all(cell.is_header for cell in row) or (depth and _is_data(row)):
+            break
         depth += 1
     if not depth:
         depth = int(_labels_over_figures(rows) or _spans_columns(rows[0]) or _in_capitals(rows))
@@ -253,10 +298,6 @@ def _divides(above: Row, row: Row) -> bool:
     spanning = [(cell.column, cell.column + cell.width) for cell in above if cell.width > 1 and cell.column > 0]
     under = [cell for cell in row if any(start <= cell.column < end for start, end in spanning)]
     return len(under) > 1 and not any(_is_figure(cell.text) for cell in under)
-
-
-def _all_headers(row: Row) -> bool:
-    return len(row) > 1 and all(cell.is_header for cell in row)
 
 
 def _is_data(row: Row) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from operator import itemgetter
 from typing import TypeAlias
@@ -27,12 +28,20 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=Fals
 _IN_NAMESPACE = f"{{{NAMESPACE}}}*"
 _BLANK = b"\0 \t\r\n\xef\xbb\xbf\xff\xfe"
 _DECLARATION = b' xmlns="urn:hl7-org:v3"'
+_ENCODING = re.compile(
+    rb"""<\?xml[^>]*encoding=["']((?:utf-?|ucs-?|iso-10646-ucs-)(?:16|32|2|4)[a-z]*)""", re.IGNORECASE
+)
+"""The declaration of an encoding in which each character has at least two bytes."""
 _NO_DOCTYPE = "the file declares a document type; SPL files have none"
 
 _SYMBOL_FONT = {0xF0B7: "•", 0xF0A7: "•", 0xF0B1: "±", 0xF0B3: "≥", 0xF0A3: "≤", 0xF06D: "μ", 0xF0B0: "°", 0xF0B4: "×"}
+_WINDOWS_1252 = {code: bytes([code]).decode("windows-1252", "ignore") for code in range(0x80, 0xA0)}
+"""What authors mean by control characters of Latin-1: `&#150;` is a dash."""
 _INVISIBLE = [0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF, 0xFFFC]
 _PRIVATE_USE = range(0xE000, 0xF900)  # no meaning outside its font
-_CHARACTERS: dict[int, str | None] = {**dict.fromkeys(_PRIVATE_USE), **_SYMBOL_FONT, **dict.fromkeys(_INVISIBLE)}
+_CHARACTERS: dict[int, str | None] = {
+    **dict.fromkeys(_PRIVATE_USE), **_SYMBOL_FONT, **_WINDOWS_1252, **dict.fromkeys(_INVISIBLE)
+}  # fmt: skip
 
 
 class BadDocument(InputError):
@@ -59,9 +68,14 @@ def parse_xml(data: bytes, *tags: str) -> tuple[Element, list[Element]]:
     start = data.find(b"<document")
     declared = data.find(_DECLARATION, start, data.find(b">", start)) >= 0
     plain = data.replace(_DECLARATION, b"", 1) if declared else data
+    if b'encoding="utf-8"' in plain[:100].lower() and b"<![CDATA[" not in plain:  # there, a reference would be text
+        plain = plain.replace(b"<br/>", b"&#13;")  # most line breaks: fewer elements to build and to visit
     try:
-        root = etree.fromstring(_mark_line_breaks(plain), _PARSER)
+        root = etree.fromstring(plain, _PARSER)
     except etree.XMLSyntaxError as error:
+        if (declared_as := _ENCODING.search(data, 0, 200)) and b"\0" not in data[:200]:
+            name = declared_as[1].decode().upper()
+            raise BadDocument("wrong_encoding", f"the file declares {name}, and its bytes are UTF-8 or ASCII") from None
         raise BadDocument(_syntax_reason(data, error), str(error)) from None
     except (LookupError, ValueError) as error:
         raise BadDocument("wrong_encoding", str(error)) from None
@@ -85,11 +99,6 @@ def _declares_doctype(data: bytes) -> bool:
     return data.find(b"<!DOCTYPE", 0, data.find(b"<document")) >= 0
 
 
-def _mark_line_breaks(data: bytes) -> bytes:
-    """Replace most line breaks by characters before parsing: fewer elements to build and to visit."""
-    return data.replace(b"<br/>", b"&#13;") if b'encoding="utf-8"' in data[:100].lower() else data
-
-
 def _syntax_reason(data: bytes, error: etree.XMLSyntaxError) -> str:
     text = str(error).lower()
     if "encoding" in text or "not proper utf-8" in text or "invalid bytes" in text:
@@ -101,7 +110,9 @@ def _syntax_reason(data: bytes, error: etree.XMLSyntaxError) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text on one line: single spaces, no soft hyphens, no zero-width or private-use characters."""
+    """Return the text on one line: single spaces, no soft hyphens, no zero-width, control or private-use characters."""
+    if "\x85" in text:  # white space to `split`
+        text = text.replace("\x85", _WINDOWS_1252[0x85])
     text = text.strip()
     if text.isascii():
         if "\n" in text or "  " in text or "\t" in text or "\r" in text:

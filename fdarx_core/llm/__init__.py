@@ -8,6 +8,7 @@
     Asker           sends the requests of a run to its endpoints: each key once, within a budget
     HttpEndpoint    a model on a server: limits, retries, structured output, streaming
     BatchEndpoint   a model asked through the batch API of its server; BatchRecords: the batches of a run
+    BatchFileEndpoint   a model asked through files of requests, which any program answers
     Baseline        the built-in rules as an endpoint
     ResponseStore   responses by their requests' keys; `ledger` sums up what they cost
 
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from fdarx_core.llm.baseline import Baseline as Baseline
     from fdarx_core.llm.baseline import ask as ask
     from fdarx_core.llm.baseline import response_to as response_to
+    from fdarx_core.llm.batch_client import BatchRecord as BatchRecord
+    from fdarx_core.llm.batch_client import BatchRecords as BatchRecords
     from fdarx_core.llm.batch_endpoint import BatchEndpoint as BatchEndpoint
-    from fdarx_core.llm.batch_records import BatchRecord as BatchRecord
-    from fdarx_core.llm.batch_records import BatchRecords as BatchRecords
+    from fdarx_core.llm.batch_files import BatchFileEndpoint as BatchFileEndpoint
     from fdarx_core.llm.failures import TRANSIENT as TRANSIENT
     from fdarx_core.llm.failures import AskingStopped as AskingStopped
     from fdarx_core.llm.failures import EndpointStopped as EndpointStopped
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from fdarx_core.llm.reply import Quote as Quote
     from fdarx_core.llm.reply import Reply as Reply
     from fdarx_core.llm.response_store import ResponseStore as ResponseStore
-    from fdarx_core.llm.response_usage import ledger as ledger
+    from fdarx_core.llm.response_store import ledger as ledger
     from fdarx_core.llm.task import Task as Task
     from fdarx_core.llm.task import Undecided as Undecided
     from fdarx_core.llm.task import Unparsable as Unparsable
@@ -61,16 +63,16 @@ _MODULES = {
     "asker": ("Asker", "BudgetReached"),
     "attempts": ("AsyncEndpoint", "Counters"),
     "baseline": ("Baseline", "ask", "response_to"),
+    "batch_client": ("BatchRecord", "BatchRecords"),
     "batch_endpoint": ("BatchEndpoint",),
-    "batch_records": ("BatchRecord", "BatchRecords"),
+    "batch_files": ("BatchFileEndpoint",),
     "failures": ("TRANSIENT", "AskingStopped", "EndpointStopped", "Failure"),
     "http_endpoint": ("HttpEndpoint",),
     "model": ("Model",),
     "model_config": ("ModelConfig", "ModelsError", "Prices", "load_models"),
     "prompts": ("Criteria", "Prompt", "PromptError"),
     "reply": ("CutTo", "Name", "Note", "Quote", "Reply"),
-    "response_store": ("ResponseStore",),
-    "response_usage": ("ledger",),
+    "response_store": ("ResponseStore", "ledger"),
     "task": ("Task", "Undecided", "Unparsable", "find_task", "request_key", "source_digest"),
 }
 

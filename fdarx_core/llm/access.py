@@ -12,7 +12,8 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
@@ -57,26 +58,20 @@ def refers_to_variable(text: str) -> bool:
     return bool(_REFERENCE.search(text))
 
 
-def expand_variables(values: Mapping[str, Any], field: str) -> tuple[dict[str, Any], list[str]]:
-    """Return `values` with each `${NAME}` in a text replaced by the environment variable, and what was inserted."""
+def expand_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return headers with each `${NAME}` replaced by the environment variable, and what was inserted."""
     inserted: list[str] = []
 
-    def expand(value: Any, where: str) -> Any:
-        if isinstance(value, Mapping):
-            return {name: expand(inner, f"{where}.{name}") for name, inner in value.items()}
-        if not isinstance(value, str):
-            return value
+    def insert(where: str, reference: re.Match[str]) -> str:
+        text = read_variable(reference[1], where, f"what {where} needs")
+        if not text.isprintable():
+            raise ValueError(f"{where}: environment variable {reference[1]} holds line breaks; correct it")
+        inserted.append(text)
+        return text
 
-        def insert(reference: re.Match[str]) -> str:
-            text = read_variable(reference[1], where, f"what {where} needs")
-            if not text.isprintable():
-                raise ValueError(f"{where}: environment variable {reference[1]} holds line breaks; correct it")
-            inserted.append(text)
-            return text
-
-        return _REFERENCE.sub(insert, value)
-
-    return expand(values, field), inserted
+    return {
+        name: _REFERENCE.sub(partial(insert, f"headers.{name}"), value) for name, value in headers.items()
+    }, inserted
 
 
 def find_proxy(base_url: str, proxy: str | None, login_env: str | None) -> Proxy | None:
@@ -143,16 +138,13 @@ def run_key_command(command: str) -> str:
         raise ValueError(f"key_command: {words[0]} cannot be run: {error.strerror}") from None
     key = done.stdout.strip()
     if done.returncode:
-        said = _last_line(done.stderr.replace(key, "[key]") if key else done.stderr)
-        raise ValueError(f"key_command: {words[0]} failed with exit status {done.returncode}{said}")
+        errors = done.stderr.replace(key, "[key]") if key else done.stderr
+        lines = [line.strip() for line in errors.splitlines() if line.strip()]
+        last = f": {lines[-1][:_QUOTED_CHARACTERS]}" if lines else ""
+        raise ValueError(f"key_command: {words[0]} failed with exit status {done.returncode}{last}")
     if not key:
         raise ValueError(f"key_command: {words[0]} printed no key")
     return check_key(key, f"key_command: {words[0]} printed more than a key: its output")
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f": {lines[-1][:_QUOTED_CHARACTERS]}" if lines else ""
 
 
 def _parse_proxy(address: str, field: str) -> Proxy:

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
 from fdarx_core.llm.attempts import AsyncEndpoint, Counters
 from fdarx_core.llm.baseline import Baseline
-from fdarx_core.llm.failures import AskingStopped, EndpointStopped
+from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, ReplyPending
 from fdarx_core.llm.response_store import ResponseStore
-from fdarx_core.llm.response_writer import ResponseWriter
 from fdarx_core.records import Request, Response
 
-if TYPE_CHECKING:
-    from fdarx_core.llm.leased_limits import LimitLeases
+_FULL_SEGMENT = 256
+_MIN_INTERVAL_S, _MAX_INTERVAL_S = 0.05, 10.0
+_INTERVAL_SHARE = 0.005
 
 
 class BudgetReached(AskingStopped):
     """The run has sent as many requests, or spent as much, as it may."""
-
-
-def requests_reached(sent: int) -> str:
-    """Return why a run that has sent so many requests sends no more."""
-    return f"{sent} requests were sent, the limit of the run; raise it to go on"
-
-
-def cost_reached(cost: float) -> str:
-    """Return why a run that has spent so many US dollars sends no more."""
-    return f"{cost:.2f} US dollars are spent, requests in flight take the rest of the limit; raise it to go on"
 
 
 class Asker:
@@ -46,7 +38,6 @@ class Asker:
         watch: called with the counters whenever responses are flushed, and by `report`.
         sent: requests that were sent before and count towards `max_requests`.
         spent: US dollars that were spent before and count towards `max_cost`.
-        leases: limits that other processes share; they take the place of `max_requests` and `max_cost`.
     """
 
     def __init__(
@@ -61,12 +52,10 @@ class Asker:
         watch: Callable[[Mapping[str, Counters]], None] = lambda counters: None,
         sent: int = 0,
         spent: float = 0.0,
-        leases: LimitLeases | None = None,
     ) -> None:
-        self._leases = leases
         self.sent, self._spent = sent, spent
         self._endpoints = dict(endpoints)
-        self._servers = [one for one in self._endpoints.values() if not isinstance(one, Baseline)]
+        self._servers = [endpoint for endpoint in self._endpoints.values() if not isinstance(endpoint, Baseline)]
         self._writer = ResponseWriter(store) if store else None
         self._max_requests, self._max_cost, self._grace_s = max_requests, max_cost, grace_s
         self._shared_fate, self._watch = shared_fate, watch
@@ -103,14 +92,12 @@ class Asker:
             if request.endpoint not in self._endpoints:
                 known = ", ".join(self._endpoints)
                 raise ValueError(f"request {request.key} is for endpoint {request.endpoint}; there are {known}")
-        if self._leases:
-            self._leases.start()
         if self._writer:
             await self._writer.open()
         try:
             responses = await self._responses({request.key: request for request in requests})
         except Exception as error:
-            if isinstance(error, EndpointStopped) and not self._shared_fate:
+            if isinstance(error, ReplyPending) or (isinstance(error, EndpointStopped) and not self._shared_fate):
                 raise
             await self._end(error if isinstance(error, AskingStopped) else AskingStopped(str(error)))
             raise
@@ -131,8 +118,6 @@ class Asker:
         try:
             await self.stop()
         finally:
-            if self._leases:
-                await self._leases.close()
             for server in self._servers:
                 await server.close()
             if self._writer:
@@ -145,13 +130,15 @@ class Asker:
         tasks = {key: self._task(request) for key, request in requests.items() if key not in stored}
         known = await self._writer.read(sorted(stored)) if self._writer and stored else {}
         tasks |= {key: self._task(requests[key]) for key in stored if key not in known}
-        if tasks:
-            await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
-        if any(task.done() and task.cancelled() for task in tasks.values()):
-            raise self._ended_by.copy()
-        for task in tasks.values():
-            if task.done() and (error := task.exception()):
-                raise error
+        errors: list[BaseException] = []
+        left = set(tasks.values())
+        while left and all(isinstance(error, ReplyPending) for error in errors):
+            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_EXCEPTION)
+            if any(task.cancelled() for task in done):
+                raise self._ended_by.copy()
+            errors += [error for task in done if (error := task.exception())]
+        if errors:
+            raise min(errors, key=lambda error: isinstance(error, ReplyPending))
         return known | {key: task.result() for key, task in tasks.items()}
 
     def _task(self, request: Request) -> asyncio.Task[Response]:
@@ -181,16 +168,17 @@ class Asker:
     def _admit(self) -> None:
         """Raise BudgetReached where no more requests may be sent."""
         if self._max_requests is not None and self.sent >= self._max_requests:
-            raise BudgetReached(requests_reached(self.sent))
+            raise BudgetReached(f"{self.sent} requests were sent, the limit of the run; raise it to go on")
         if self._max_cost is not None:
             committed = self._spent + sum(
-                one.cost + max(one.cost * one.in_flight / max(1, one.done), one.reserved)
-                for one in self.counters.values()
+                counters.cost + max(counters.cost * counters.in_flight / max(1, counters.done), counters.reserved)
+                for counters in self.counters.values()
             )
             if committed > self._max_cost:
-                raise BudgetReached(cost_reached(self.cost))
-        if self._leases and (refused := self._leases.admit()):
-            raise BudgetReached(refused)
+                raise BudgetReached(
+                    f"{self.cost:.2f} US dollars are spent, requests in flight take the rest of the limit; raise it to "
+                    "go on"
+                )
         self.sent += 1
 
     async def _end(self, error: AskingStopped) -> None:
@@ -209,3 +197,89 @@ class Asker:
         self.report()
         if self._writer:
             await self._writer.flush()
+
+
+class ResponseWriter:
+    """Reads and writes a store in a thread of its own, so that requests never wait for a disk or for S3.
+
+    A segment is written once 256 responses wait, or after a two-hundredth of the time since the first request, from
+    0.05 to 10 s: a killed process loses few responses, and a long run does not write a flood of files.
+    """
+
+    def __init__(self, store: ResponseStore) -> None:
+        self._store = store
+        self._thread = ThreadPoolExecutor(1, "responses")
+        self._waiting: dict[str, Response] = {}
+        self._writing: dict[str, Response] = {}
+        self._full = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._opened_at = 0.0
+
+    async def open(self) -> None:
+        """Read the store's index, once, and write what it lacks. Raises StorageError."""
+        if not self._opened_at:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.compact)
+            self._opened_at = self._opened_at or time.monotonic()
+
+    async def held(self, keys: Sequence[str]) -> set[str]:
+        """Return those of the keys that have a response, written or still waiting, as it is when this returns."""
+        added = {key for key in keys if self._added(key)}
+        if self._store.has_only_written():  # checked last: until then, no key has moved from there into a key file
+            return added
+        found = await asyncio.get_running_loop().run_in_executor(self._thread, self._store.find, keys)
+        return {key for key in keys if key in found or self._added(key)}
+
+    def _added(self, key: str) -> bool:
+        """Return whether the key has a response that has been added here, though it may be written by now."""
+        return key in self._waiting or key in self._writing or self._store.has_written(key)
+
+    async def read(self, keys: Sequence[str]) -> dict[str, Response]:
+        """Return the responses of keys that it holds, except those in damaged segments."""
+        unwritten = {key: row for key in keys if (row := self._waiting.get(key) or self._writing.get(key))}
+        stored = [key for key in keys if key not in unwritten]
+        if not stored:
+            return unwritten
+        return unwritten | await asyncio.get_running_loop().run_in_executor(self._thread, self._store.get, stored)
+
+    def add(self, response: Response) -> None:
+        """Queue a response for writing, unless it is transient. Raises StorageError where writing has failed."""
+        if response.reason.startswith(TRANSIENT):
+            return
+        self._waiting[response.key] = response
+        self._raise_failed_write()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._write_periodically())
+        if len(self._waiting) >= _FULL_SEGMENT:
+            self._full.set()
+
+    async def flush(self) -> None:
+        """Return when all responses added so far are written. Raises StorageError where writing has failed."""
+        self._raise_failed_write()
+        await self._write()
+
+    def close(self) -> None:
+        """Stop writing. Call `flush` first: waiting responses are not written."""
+        if self._task is not None:
+            self._task.cancel()
+        self._thread.shutdown(wait=False)
+
+    def _raise_failed_write(self) -> None:
+        if self._task and self._task.done():
+            self._task.result()
+
+    async def _write_periodically(self) -> None:
+        while self._waiting:
+            interval = (time.monotonic() - self._opened_at) * _INTERVAL_SHARE
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._full.wait(), min(max(interval, _MIN_INTERVAL_S), _MAX_INTERVAL_S))
+            await self._write()
+
+    async def _write(self) -> None:
+        async with self._lock:
+            self._full.clear()
+            self._writing, self._waiting = self._waiting, {}
+            if self._writing:
+                rows = list(self._writing.values())
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._store.put, rows)
+            self._writing = {}

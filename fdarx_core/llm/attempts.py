@@ -1,21 +1,25 @@
-"""Endpoints over a network: the attempts of a request, the delays between them, and what is counted."""
+"""Endpoints over a network: the attempts of a request, the delays between them, what is counted, and spans."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from types import TracebackType
+from urllib.parse import urlsplit
 
 from fdarx_core.llm.failures import EndpointStopped, Failure
 from fdarx_core.llm.limits import RequestLimiter
-from fdarx_core.llm.wire_formats import ServerFeatures
+from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.llm.wire_formats import Completion, ServerFeatures
 from fdarx_core.records import Request, Response
+from fdarx_core.telemetry import Span, is_enabled, start_span
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 60.0
+_SAMPLING = ("temperature", "top_p", "max_tokens", "seed")
 
 
 @dataclass(slots=True)
@@ -70,19 +74,17 @@ class PendingRequest:
         if not failure.transient:
             return None
         self._tries_left -= not failure.throttled
-        seconds = self._delay(failure.retry_after)
+        draw = blake2b(f"{self.request.key} {self.sent}".encode(), digest_size=4).digest()
+        share = int.from_bytes(draw, "big") / 2**32
+        if failure.retry_after:
+            seconds = max(failure.retry_after, _FIRST_WAIT_S / 2) + share * min(1.0, failure.retry_after / 10)
+        else:
+            longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(self.sent - 1, 10))
+            seconds = longest * (1 - share / 2)
         if self._tries_left < 1 or seconds > self._seconds_left:
             return None
         self._seconds_left -= seconds
         return seconds
-
-    def _delay(self, retry_after: float | None) -> float:
-        draw = blake2b(f"{self.request.key} {self.sent}".encode(), digest_size=4).digest()
-        share = int.from_bytes(draw, "big") / 2**32
-        if retry_after:
-            return max(retry_after, _FIRST_WAIT_S / 2) + share * min(1.0, retry_after / 10)
-        longest = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(self.sent - 1, 10))
-        return longest * (1 - share / 2)
 
 
 class AsyncEndpoint(ABC):
@@ -121,20 +123,40 @@ class AsyncEndpoint(ABC):
     def explain(self, failure: Failure) -> str:
         """Return one line: which server, what is wrong with it, and what the user can do."""
 
-    def counted(self) -> CountedRequest:
+    @contextmanager
+    def counted(self) -> Iterator[None]:
         """Count a request as asked, and as abandoned where an error or a cancellation leaves the block."""
-        return CountedRequest(self.counters)
+        self.counters.asked += 1
+        try:
+            yield
+        except BaseException:
+            self.counters.abandoned += 1
+            raise
 
     async def acquire(self, tokens: int, *, retry: bool) -> float:
         """Wait for a slot and for the rates; return the loop's time when both were there."""
         return await self.limits.acquire(tokens, retry)
 
-    def slot(self, pending: PendingRequest, tokens: int = 0, waited: bool = False) -> AttemptSlot:
+    @asynccontextmanager
+    async def slot(self, pending: PendingRequest, tokens: int = 0, waited: bool = False) -> AsyncIterator[None]:
         """Hold a slot for one attempt. Raises EndpointStopped for a fatal failure in the block.
 
         A request that has `waited` already, or that is retried, gets its slot before new requests.
         """
-        return AttemptSlot(self, tokens, retry=waited or pending.sent > 0)
+        acquired_at = await self.acquire(tokens, retry=waited or pending.sent > 0)
+        self.counters.in_flight += 1
+        try:
+            yield
+        except Failure as failure:
+            if failure.fatal:  # stops the endpoint before another request gets the slot
+                raise self.stopped(failure) from None
+            if failure.throttled:
+                self.limits.refused(acquired_at, failure.retry_after)
+            raise
+        finally:
+            self.counters.in_flight -= 1
+            self.limits.release()
+        self.limits.accepted()
 
     async def wait_after(self, pending: PendingRequest, failure: Failure) -> None:
         """Return when the next attempt is due. Raises the failure if there is none, or EndpointStopped."""
@@ -154,51 +176,49 @@ class AsyncEndpoint(ABC):
         return error
 
 
-# Thousands of requests wait at once. Classes hold them in a third of the objects that generators would need, which the
-# garbage collector visits again and again.
+@contextmanager
+def chat_span(config: ModelConfig, request: Request) -> Iterator[Span]:
+    """Have a span for the block, in which one attempt is sent; a Failure gives its reason as the span's error type.
+
+    It has neither the prompt nor the reply, and is not the current span, because a block of a streamed reply yields.
+    Source: the names in opentelemetry-semantic-conventions 0.66b2. They are in development.
+    """
+    span = Span()
+    if is_enabled():
+        server = urlsplit(config.base_url)
+        sampling = {f"gen_ai.request.{name}": request.sampling.get(name) for name in _SAMPLING}
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": config.kind,
+            "gen_ai.request.model": config.model,
+            "gen_ai.output.type": "json" if request.schema else "text",
+            "gen_ai.prompt.name": request.task,
+            "server.address": server.hostname or "",
+            "server.port": server.port or (443 if server.scheme == "https" else 80),
+            **{name: value for name, value in sampling.items() if value is not None},
+        }
+        span = start_span(f"chat {config.model}", attributes, kind="client")
+    try:
+        yield span
+    except BaseException as error:
+        span.fail(error.reason if isinstance(error, Failure) else type(error).__name__)
+        if isinstance(error, Failure) and error.status:
+            span.set({"http.response.status_code": error.status})
+        raise
+    finally:
+        span.end()
 
 
-class CountedRequest:
-    """Counts the request of the block; see `AsyncEndpoint.counted`."""
-
-    __slots__ = ("_counters",)
-
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
-
-    def __enter__(self) -> None:
-        self._counters.asked += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._counters.abandoned += kind is not None
-
-
-class AttemptSlot:
-    """Holds a slot of an endpoint for the block; see `AsyncEndpoint.slot`."""
-
-    __slots__ = ("_acquired_at", "_endpoint", "_retry", "_tokens")
-
-    def __init__(self, endpoint: AsyncEndpoint, tokens: int, *, retry: bool) -> None:
-        self._endpoint, self._tokens, self._retry = endpoint, tokens, retry
-        self._acquired_at = 0.0
-
-    async def __aenter__(self) -> None:
-        self._acquired_at = await self._endpoint.acquire(self._tokens, retry=self._retry)
-        self._endpoint.counters.in_flight += 1
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        endpoint, limits = self._endpoint, self._endpoint.limits
-        try:
-            if isinstance(error, Failure) and error.fatal:  # stops the endpoint before another request gets the slot
-                raise endpoint.stopped(error) from None
-            if isinstance(error, Failure) and error.throttled:
-                limits.refused(self._acquired_at, error.retry_after)
-        finally:
-            endpoint.counters.in_flight -= 1
-            limits.release()
-        if error is None:
-            limits.accepted()
+def note_completion(span: Span, completion: Completion) -> None:
+    """Note the tokens and the end of a reply in its span."""
+    usage = completion.usage
+    span.set(
+        {
+            "gen_ai.usage.input_tokens": usage.prompt,
+            "gen_ai.usage.output_tokens": usage.completion,
+            "gen_ai.usage.cache_read.input_tokens": usage.cached,
+            "gen_ai.response.finish_reasons": [completion.finish_reason],
+        }
+    )
+    if completion.reason:
+        span.fail(completion.reason)

@@ -50,7 +50,7 @@ class Baseline:
     def _answer(self, request: Request) -> Response:
         task = self._tasks.get(request.task)
         if task is None or task.version != request.task_version:
-            known = ", ".join(f"{name} {one.version}" for name, one in self._tasks.items())
+            known = ", ".join(f"{name} {known_task.version}" for name, known_task in self._tasks.items())
             raise ValueError(f"baseline has no rules for task {request.task} {request.task_version}, only for {known}")
         try:
             return response_to(request, task.by_rules(request.slots))

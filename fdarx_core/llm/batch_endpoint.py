@@ -8,23 +8,24 @@ import time
 from collections import Counter
 from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from fdarx_core.llm.asker import BudgetReached
-from fdarx_core.llm.attempts import PendingRequest
-from fdarx_core.llm.batch_client import GONE, BatchClient
-from fdarx_core.llm.batch_formats import BATCH_FORMATS, BatchFormat, BatchStatus
-from fdarx_core.llm.batch_records import BatchRecord, BatchRecords
-from fdarx_core.llm.batch_transport import BatchTransport
-from fdarx_core.llm.chat_span import ChatSpan
+from fdarx_core.llm.attempts import PendingRequest, chat_span
+from fdarx_core.llm.batch_client import GONE, BatchClient, BatchRecord, BatchRecords
+from fdarx_core.llm.batch_formats import (
+    BATCH_FORMATS,
+    BatchFormat,
+    BatchStatus,
+    BatchTransport,
+    custom_id_of,
+    most_cost,
+)
 from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, Failure
 from fdarx_core.llm.http_endpoint import HttpEndpoint
-from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
-from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
-from fdarx_core.llm.wire_formats import Messages
-from fdarx_core.records import Response
-
-T = TypeVar("T")
+from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter, resolve
+from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.llm.wire_formats import Completion, Messages
 
 _QUIET_STEPS, _STEP_S = 10, 0.1
 _BUSY_SHARE = 0.5
@@ -52,7 +53,7 @@ class BatchedRequests:
         """Note that results were read."""
         watching, self._watching = self._watching, []
         for future in watching:
-            _resolve(future, None)
+            resolve(future, None)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +72,12 @@ class _Batch:
     task: asyncio.Task[None] | None = None
     full: asyncio.Event | None = None
     submitted: asyncio.Future[None] | None = None
+
+    @property
+    def state(self) -> str:
+        if self.status is None:
+            return "submitting" if self.submitted else "looking for results"
+        return f"{self.status.state} {self.status.done:,} of {self.status.total or len(self.record.custom_ids):,}"
 
 
 class BatchEndpoint(HttpEndpoint):
@@ -115,7 +122,7 @@ class BatchEndpoint(HttpEndpoint):
 
     @property
     def batches(self) -> list[str]:
-        return [self._state(batch) for batch in self._running.values() if batch is not self._filling]
+        return [batch.state for batch in self._running.values() if batch is not self._filling]
 
     def explain(self, failure: Failure) -> str:
         if failure.status not in GONE:
@@ -132,12 +139,11 @@ class BatchEndpoint(HttpEndpoint):
             The error if the server says that it has none; "" otherwise, also if the server cannot be asked, which is
             left to the requests.
         """
-        try:
-            await self._client.check(once=True)
-        except Failure as failure:
-            return self.explain(failure) if failure.status in GONE else ""
-        except EndpointStopped:
-            return ""
+        with suppress(EndpointStopped):
+            try:
+                await self._client.check(once=True)
+            except Failure as failure:
+                return self.explain(failure) if failure.status in GONE else ""
         return ""
 
     async def close(self) -> None:
@@ -147,42 +153,25 @@ class BatchEndpoint(HttpEndpoint):
         await asyncio.gather(*tasks, return_exceptions=True)
         await super().close()
 
-    async def _exchange(self, pending: PendingRequest, messages: Messages, chat: ChatSpan) -> bytes:
-        await self._open()
-        kind = "repair" if len(messages) > len(pending.request.messages) else "reply"
-        custom_id = f"{pending.request.key}-{kind}"
-        reserved = self._most_cost(messages)
+    async def _exchange(self, pending: PendingRequest, messages: Messages) -> Completion:
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._read_records())
+        await self.limits.wait_for(asyncio.shield(self._opening))
+        custom_id = custom_id_of(pending.request, messages)
+        reserved = most_cost(self.config, messages)
         self.counters.reserved += reserved
         try:
             outcome = self._join(pending, custom_id)
             if outcome is None:
                 outcome = await self._add(custom_id, await self._admitted_body(pending, messages, reserved))
             self._requests.count += 1
-            chat.start()
             try:
-                return await self.limits.wait_for(outcome)
+                with chat_span(self.config, pending.request) as span:
+                    return self._read(await self.limits.wait_for(outcome), span)
             finally:
                 self._requests.count -= 1
         finally:
             self.counters.reserved -= reserved
-
-    def _most_cost(self, messages: Messages) -> float:
-        """Return the most US dollars that a request may cost, by the estimated tokens of its prompt."""
-        if self.config.prices is None:
-            return 0.0
-        most = Response("", "", 0, "", "", batched=True, completion_tokens=self.config.max_tokens)
-        most.prompt_tokens = count_messages(messages, estimate_tokens)
-        return self.config.prices.cost(most)
-
-    async def _open(self) -> None:
-        """Return once the records are read and the server has answered. Raises EndpointStopped, StorageError."""
-        if self._opening is None:
-            self._opening = asyncio.create_task(self._read_records())
-        if not self._opening.done():
-            opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._opening.add_done_callback(lambda _: _resolve(opened, None))
-            await self.limits.wait_for(opened)
-        self._opening.result()
 
     async def _read_records(self) -> None:
         """Read the records of earlier batches, and ask the server whether it has this API and takes the key."""
@@ -230,7 +219,10 @@ class BatchEndpoint(HttpEndpoint):
         async with self._adding:
             batch = self._filling
             if batch and (len(batch.items) >= self._api.max_requests or batch.size + len(item) > self._api.max_bytes):
-                await self._end_filling(batch)
+                assert batch.full and batch.submitted
+                self._filling = None
+                batch.full.set()
+                await self.limits.wait_for(batch.submitted)  # so that no more than two are in memory
                 batch = None
             if batch is None:
                 record = BatchRecord(self.config.name, self.config.base_url)
@@ -245,13 +237,6 @@ class BatchEndpoint(HttpEndpoint):
             batch.waiting[custom_id] = outcome
         return outcome
 
-    async def _end_filling(self, batch: _Batch) -> None:
-        """Have a full batch submitted, and return once it is, so that no more than one is in memory."""
-        assert batch.full and batch.submitted
-        self._filling = None
-        batch.full.set()
-        await self.limits.wait_for(batch.submitted)
-
     def _start(self, batch: _Batch) -> None:
         batch.task = task = asyncio.create_task(self._run(batch))
         self._running[task] = batch
@@ -261,7 +246,14 @@ class BatchEndpoint(HttpEndpoint):
         """Take a batch to its end. An error reaches all who wait for it."""
         try:
             await self._quiet(batch.full)
-            if await self._is_at_server(batch):
+            if batch is self._filling:
+                self._filling = None
+            if batch.submitted is None:  # by an earlier process
+                at_server = bool(batch.record.id) or await self._find(batch)
+            elif at_server := not all(outcome.done() for outcome in batch.waiting.values()):  # asking was not stopped
+                await self._submit(batch)
+                resolve(batch.submitted, None)
+            if at_server:
                 await self._finish(batch)
         except Failure as failure:
             self.stopped(failure)
@@ -272,18 +264,6 @@ class BatchEndpoint(HttpEndpoint):
                 if not outcome.done():
                     outcome.set_exception(error)
             self.limits.stop(AskingStopped(str(error)))
-
-    async def _is_at_server(self, batch: _Batch) -> bool:
-        """Submit a new batch, unless asking was stopped, or find an earlier one. Return whether the server has it."""
-        if batch is self._filling:
-            self._filling = None
-        if batch.submitted is None:
-            return bool(batch.record.id) or await self._find(batch)
-        if all(outcome.done() for outcome in batch.waiting.values()):
-            return False
-        await self._submit(batch)
-        _resolve(batch.submitted, None)
-        return True
 
     async def _quiet(self, full: asyncio.Event | None) -> None:
         """Return once no request has come for a second in which this thread was idle, or once the batch is full."""
@@ -303,15 +283,11 @@ class BatchEndpoint(HttpEndpoint):
             batch.status = await self._client.submit(record, batch.items)
         except Failure as failure:
             if failure.status in GONE:
-                await self._forget(record)
+                with suppress(Failure):  # nobody is to wait for a batch that the server does not have
+                    if await self._client.find(record) is None:
+                        await asyncio.to_thread(self._records.delete, record)
             raise
         await self._note_id(batch)
-
-    async def _forget(self, record: BatchRecord) -> None:
-        """Delete the record of a batch that the server does not have, so that nobody waits for it."""
-        with suppress(Failure):
-            if await self._client.find(record) is None:
-                await asyncio.to_thread(self._records.delete, record)
 
     async def _find(self, batch: _Batch) -> bool:
         """Find a batch by its name whose submission an earlier process did not see end; return whether there is one.
@@ -373,23 +349,11 @@ class BatchEndpoint(HttpEndpoint):
                 replied.add(custom_id)
                 self._transport.answered_at = time.monotonic()
                 if outcome := waiting.pop(custom_id, None):
-                    _resolve(outcome, result)
+                    resolve(outcome, result)
                     await asyncio.sleep(0)  # who waited computes now, and not all of them in one turn of the loop
         for custom_id, failure in failures.items():
             _fail(waiting, custom_id, failure)
         return {_REPLIED: len(replied), **Counter(failure.reason for failure in failures.values())}
-
-    def _state(self, batch: _Batch) -> str:
-        if batch.status is None:
-            return "submitting" if batch.submitted else "looking for results"
-        total = batch.status.total or len(batch.record.custom_ids)
-        return f"{batch.status.state} {batch.status.done:,} of {total:,}"
-
-
-def _resolve(outcome: asyncio.Future[T], result: T) -> None:
-    """Set the result of a future, unless asking was stopped."""
-    if not outcome.done():
-        outcome.set_result(result)
 
 
 def _fail(waiting: dict[str, asyncio.Future[bytes]], custom_id: str, failure: Failure) -> None:

@@ -1,4 +1,4 @@
-"""The batch APIs of OpenAI and Anthropic: how batches are written, and how their states and results are read.
+"""The batch APIs of OpenAI and Anthropic: HTTP, how batches are written, and how their states and results are read.
 
 Sources: openai 3.54 (types/batch.py, types/batch_create_params.py, resources/files.py), anthropic-sdk-python
 (types/messages/message_batch.py, batch_create_params.py, batch_list_params.py), and the vendors' guides for the lines
@@ -8,16 +8,25 @@ of results.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import aiohttp
 import orjson
+from yarl import URL
 
-from fdarx_core.llm.batch_transport import BatchTransport
+from fdarx_core.llm.credentials import Credentials, IssuedKey
 from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, error_message, reported_failure, status_failure
+from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
+from fdarx_core.llm.transport import HttpTransport
+from fdarx_core.llm.wire_formats import Messages, WireFormat
+from fdarx_core.records import Request, Response
+
+_MAX_LINE_BYTES = 8 << 20
+_CONNECT_S = 30.0
 
 _QUEUE_FULL = "token_limit_exceeded"
 """OpenAI's code for a batch that would exceed the tokens that an account may have waiting."""
@@ -53,38 +62,61 @@ class BatchStatus:
     name: str = ""
 
 
-class BatchFormat(Protocol):
-    """The batch API of one vendor. `max_requests` and `max_bytes` bound one batch, `named` says that it keeps names."""
+class BatchTransport(HttpTransport):
+    """The session with the server of a batch API: calls in JSON, uploads of any size, and results line by line.
 
-    max_requests: int
-    max_bytes: int
-    named: bool
-    cursor: str
+    `answered_at` is set by who reads the results of requests. Batches take hours, so each call first has a key renewed
+    that is no longer valid.
+    """
 
-    def url(self, base_url: str) -> str:
-        """Return the address at which batches are created and listed."""
+    def __init__(self, config: ModelConfig, credentials: Credentials, wire: WireFormat) -> None:
+        super().__init__(config, credentials, wire)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=config.timeout_s)
 
-    def item(self, custom_id: str, body: bytes) -> bytes:
-        """Return a request as part of a batch."""
+    async def call(self, method: str, url: str, data: Any = None) -> Any:
+        """Return the JSON of a reply with status 200. Raises as `HttpTransport.post`."""
+        async with self._sent(method, url, data) as (reply, key):
+            body = await self._checked_body(reply, key)
+        return decode_json(body)
 
-    def body(self, items: Sequence[bytes]) -> bytes:
-        """Return a whole batch."""
+    async def lines(self, url: str) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a reply, of which one is in memory at a time. Raises as `call`."""
+        async with self._sent("GET", url) as (reply, key):
+            if reply.status != 200:
+                await self._checked_body(reply, key)
+            rest = b""
+            async for chunk in reply.content.iter_any():
+                *whole, rest = (rest + chunk).split(b"\n")
+                if len(rest) > _MAX_LINE_BYTES:
+                    detail = f"a line of results has more than {_MAX_LINE_BYTES} bytes"
+                    raise Failure(f"{TRANSIENT}reply_too_large", detail)
+                for line in filter(bytes.strip, whole):
+                    yield self._credentials.redacted_bytes(line)
+            if rest.strip():
+                yield self._credentials.redacted_bytes(rest)
 
-    async def submit(self, transport: BatchTransport, base_url: str, name: str, body: bytes) -> BatchStatus:
-        """Create a batch. Raises Failure."""
-
-    async def resubmit(self, transport: BatchTransport, base_url: str, name: str, status: BatchStatus) -> BatchStatus:
-        """Create a batch again that the server refused because its queue was full. Raises Failure."""
-
-    def status(self, base_url: str, reply: Mapping[str, Any]) -> BatchStatus:
-        """Read what the server says of a batch."""
-
-    def result(self, line: bytes) -> tuple[str, bytes | Failure]:
-        """Return the custom id of a line of results, and the body of its reply or why there is none."""
+    @asynccontextmanager
+    async def _sent(
+        self, method: str, url: str, data: Any = None
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, IssuedKey]]:
+        if not self._credentials.valid:
+            await self._credentials.refresh()
+        content_type = data.headers["Content-Type"] if isinstance(data, aiohttp.MultipartWriter) else ""
+        address = URL(url).update_query(self._config.query)
+        async with self._request(method, address, data, content_type, timeout=self._timeout) as (reply, key):
+            try:
+                yield reply, key
+            except Failure as failure:
+                failure.detail = f"{method} {address.path}: {failure.detail}"
+                raise
 
 
 class OpenAIBatches:
-    """OpenAI's Batch API: requests are uploaded as a file, and its results are two files, of replies and of errors."""
+    """OpenAI's Batch API: requests are uploaded as a file, and its results are two files, of replies and of errors.
+
+    Other formats have the same members. `max_requests` and `max_bytes` bound one batch, `named` says that the server
+    keeps the names of batches, and `cursor` is the parameter with which a list of them goes on.
+    """
 
     max_requests = 50_000
     max_bytes = 200_000_000
@@ -92,33 +124,38 @@ class OpenAIBatches:
     cursor = "after"
 
     def url(self, base_url: str) -> str:
+        """Return the address at which batches are created and listed."""
         return f"{base_url}/batches"
 
     def item(self, custom_id: str, body: bytes) -> bytes:
+        """Return a request as part of a batch."""
         head = orjson.dumps({"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions"})
         return head[:-1] + b',"body":' + body + b"}\n"
 
     def body(self, items: Sequence[bytes]) -> bytes:
+        """Return a whole batch."""
         return b"".join(items)
 
-    async def submit(self, transport: BatchTransport, base_url: str, name: str, body: bytes) -> BatchStatus:
-        form = aiohttp.FormData()
-        form.add_field("purpose", "batch")
-        form.add_field("file", io.BytesIO(body), filename=f"{name}.jsonl", content_type="application/jsonl")
-        uploaded = await transport.call("POST", f"{base_url}/files", form())
-        return await self._create(transport, base_url, name, uploaded["id"])
+    async def submit(
+        self, transport: BatchTransport, base_url: str, name: str, body: bytes, input_file: str = ""
+    ) -> BatchStatus:
+        """Create a batch. Raises Failure.
 
-    async def resubmit(self, transport: BatchTransport, base_url: str, name: str, status: BatchStatus) -> BatchStatus:
-        return await self._create(transport, base_url, name, status.input_file)
-
-    async def _create(self, transport: BatchTransport, base_url: str, name: str, file: str) -> BatchStatus:
-        what = {"input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
-        body = orjson.dumps({**what, "metadata": {"fdarx_batch": name}})
-        return self.status(base_url, await transport.call("POST", self.url(base_url), body))
+        `input_file` is that of a batch which the server refused because its queue was full; it takes the body's place.
+        """
+        if not input_file:
+            form = aiohttp.FormData()
+            form.add_field("purpose", "batch")
+            form.add_field("file", io.BytesIO(body), filename=f"{name}.jsonl", content_type="application/jsonl")
+            input_file = (await transport.call("POST", f"{base_url}/files", form()))["id"]
+        batch = {"input_file_id": input_file, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
+        data = orjson.dumps({**batch, "metadata": {"fdarx_batch": name}})
+        return self.status(base_url, await transport.call("POST", self.url(base_url), data))
 
     def status(self, base_url: str, reply: Mapping[str, Any]) -> BatchStatus:
+        """Read what the server says of a batch."""
         state, counts = str(reply["status"]), reply.get("request_counts") or {}
-        errors = [one for one in (reply.get("errors") or {}).get("data") or [] if state == "failed"]
+        errors = (reply.get("errors") or {}).get("data") or [] if state == "failed" else []
         files = [reply[kind] for kind in ("output_file_id", "error_file_id") if reply.get(kind)]
         return BatchStatus(
             id=str(reply["id"]),
@@ -129,22 +166,25 @@ class OpenAIBatches:
             results=[f"{base_url}/files/{file}/content" for file in files],
             created_at=float(reply["created_at"]),
             fault=error_message(orjson.dumps({"error": errors[0]})) if errors else "",
-            queue_full=any(one.get("code") == _QUEUE_FULL for one in errors),
+            queue_full=any(error.get("code") == _QUEUE_FULL for error in errors),
             input_file=str(reply.get("input_file_id") or ""),
             name=str((reply.get("metadata") or {}).get("fdarx_batch") or ""),
         )
 
-    def result(self, line: bytes) -> tuple[str, bytes | Failure]:
-        """Read a line. One that has neither a reply nor a known error is a failure that another attempt may cure."""
-        fields = decode_json(line)
-        reply, error = fields.get("response") or {}, fields.get("error") or {}
-        body = orjson.dumps(reply.get("body"))
-        if reply.get("status_code") == 200:
-            return fields["custom_id"], body
-        if reply.get("status_code"):
-            return fields["custom_id"], _single(status_failure(reply["status_code"], {}, body, answered=True))
+    def result(self, line: Mapping[str, Any]) -> tuple[str, bytes | Failure]:
+        """Return the custom id of a line of results, and the body of its reply or why there is none.
+
+        One that has neither a reply nor a known error is a failure that another attempt may cure. vLLM gives an error
+        beside the status, and not in the body.
+        """
+        reply, error = line.get("response") or {}, line.get("error") or {}
+        status, body = reply.get("status_code", 200 if reply.get("body") else 0), reply.get("body")
+        if status == 200:
+            return str(line["custom_id"]), orjson.dumps(body)
+        if status:
+            return line["custom_id"], _single(status_failure(status, {}, orjson.dumps(body or error), answered=True))
         code = str(error.get("code") or "batch_error")
-        return fields["custom_id"], Failure(TRANSIENT + code, str(error.get("message") or code))
+        return line["custom_id"], Failure(TRANSIENT + code, str(error.get("message") or code))
 
 
 class AnthropicBatches:
@@ -164,11 +204,11 @@ class AnthropicBatches:
     def body(self, items: Sequence[bytes]) -> bytes:
         return b"".join((b'{"requests":[', items[0][1:], *items[1:], b"]}"))
 
-    async def submit(self, transport: BatchTransport, base_url: str, name: str, body: bytes) -> BatchStatus:
+    async def submit(
+        self, transport: BatchTransport, base_url: str, name: str, body: bytes, input_file: str = ""
+    ) -> BatchStatus:
+        """Create a batch, which this API takes as a whole or answers with 429: there is no `input_file`."""
         return self.status(base_url, await transport.call("POST", self.url(base_url), io.BytesIO(body)))
-
-    async def resubmit(self, transport: BatchTransport, base_url: str, name: str, status: BatchStatus) -> BatchStatus:
-        raise AssertionError("this API takes a batch as a whole or answers 429")
 
     def status(self, base_url: str, reply: Mapping[str, Any]) -> BatchStatus:
         """The address of the results is made of the batch's id, so that the key goes to no other server."""
@@ -185,20 +225,36 @@ class AnthropicBatches:
             created_at=datetime.fromisoformat(reply["created_at"]).timestamp(),
         )
 
-    def result(self, line: bytes) -> tuple[str, bytes | Failure]:
-        fields = decode_json(line)
-        result = fields["result"]
+    def result(self, line: Mapping[str, Any]) -> tuple[str, bytes | Failure]:
+        result = line["result"]
         kind = result["type"]
         if kind == "succeeded":
-            return fields["custom_id"], orjson.dumps(result["message"])
+            return line["custom_id"], orjson.dumps(result["message"])
         if kind == "errored":
             error = result["error"].get("error") or result["error"]
-            return fields["custom_id"], _single(reported_failure(orjson.dumps({"error": error}), error))
-        return fields["custom_id"], Failure(f"{TRANSIENT}batch_{kind}", f"the request is {kind}")
+            return line["custom_id"], _single(reported_failure(orjson.dumps({"error": error}), error))
+        return line["custom_id"], Failure(f"{TRANSIENT}batch_{kind}", f"the request is {kind}")
 
 
-BATCH_FORMATS: Mapping[str, BatchFormat] = {"openai": OpenAIBatches(), "anthropic": AnthropicBatches()}
+BatchFormat: TypeAlias = OpenAIBatches | AnthropicBatches
+
+OPENAI_BATCHES = OpenAIBatches()
+BATCH_FORMATS: Mapping[str, BatchFormat] = {"openai": OPENAI_BATCHES, "anthropic": AnthropicBatches()}
 """By the `kind` of a model's configuration."""
+
+
+def custom_id_of(request: Request, messages: Messages) -> str:
+    """Return the id of a request in a batch: its key, and whether `messages` ask for a repair of the reply."""
+    return f"{request.key}-{'repair' if len(messages) > len(request.messages) else 'reply'}"
+
+
+def most_cost(config: ModelConfig, messages: Messages) -> float:
+    """Return the most US dollars that a request in a batch may cost, by the estimated tokens of its prompt."""
+    if config.prices is None:
+        return 0.0
+    most = Response("", "", 0, "", "", batched=True, completion_tokens=config.max_tokens)
+    most.prompt_tokens = count_messages(messages, estimate_tokens)
+    return config.prices.cost(most)
 
 
 def _single(failure: Failure) -> Failure:

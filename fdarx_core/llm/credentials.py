@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import time
 from base64 import b64encode
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from fdarx_core.llm.access import expand_variables, names_secret, run_key_command
+from fdarx_core.llm.access import Proxy, expand_headers, run_key_command
 from fdarx_core.llm.failures import EXPIRED_KEY, KEY_COMMAND, EndpointStopped, Failure
 from fdarx_core.llm.model_config import ModelConfig
 
-_HIDDEN = "[key]"
+HIDDEN = "[key]"
+"""Stands for a secret in texts."""
 _MIN_CHARACTERS = 8
 """Shorter values of headers and passwords are not hidden in replies, in which they may be ordinary words."""
 _KEYS_REMEMBERED = 8
@@ -45,10 +43,9 @@ class Credentials:
 
     def __init__(self, config: ModelConfig) -> None:
         self.headers: dict[str, str] = {}
-        self.litellm: dict[str, Any] = {}
+        self.proxy: Proxy | None = None  # without its login
         self.proxy_authorization = ""
         self.secrets: list[str] = []  # the longest first; changed in place, because redactors hold this list
-        self._secret_bytes: list[bytes] = []
         self._config = config
         self._key: IssuedKey | None = None
         self._lasting: set[str] = set()
@@ -78,7 +75,10 @@ class Credentials:
         which is fatal if it never gave a key.
         """
         if self._config.key_command is None:
-            self._read(self._environment_key())
+            try:
+                self._read(IssuedKey(self._config.key(), math.inf))
+            except ValueError as error:
+                raise self._stopped(error) from None
             return
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._run_command(self._config.key_command))
@@ -98,12 +98,12 @@ class Credentials:
     def redacted(self, text: str) -> str:
         """Return a text without the secrets, which a server may have repeated."""
         for secret in self.secrets:
-            text = text.replace(secret, _HIDDEN)
+            text = text.replace(secret, HIDDEN)
         return text
 
     def redacted_bytes(self, data: bytes) -> bytes:
-        for secret in self._secret_bytes:
-            data = data.replace(secret, _HIDDEN.encode())
+        for secret in self.secrets:
+            data = data.replace(secret.encode(), HIDDEN.encode())
         return data
 
     async def close(self) -> None:
@@ -111,12 +111,6 @@ class Credentials:
         if self._refreshing:
             self._refreshing.cancel()
             await asyncio.gather(self._refreshing, return_exceptions=True)
-
-    def _environment_key(self) -> IssuedKey:
-        try:
-            return IssuedKey(self._config.key(), math.inf)
-        except ValueError as error:
-            raise self._stopped(error) from None
 
     async def _run_command(self, command: str) -> None:
         started, before = time.monotonic(), self._key
@@ -126,7 +120,10 @@ class Credentials:
             detail = self.redacted(str(error)).removeprefix("key_command: ")
             raise Failure(KEY_COMMAND, detail, fatal=before is None) from None
         renewed = before is not None and before.refused
-        self._read(IssuedKey(value, started + self._config.key_ttl_s, renewed))
+        try:
+            self._read(IssuedKey(value, started + self._config.key_ttl_s, renewed))
+        except ValueError as error:
+            raise self._stopped(error) from None
 
     def _refreshed(self, task: asyncio.Task[None]) -> None:
         self._refreshing = None
@@ -134,58 +131,21 @@ class Credentials:
             task.exception()  # retrieved, also where all who waited have left
 
     def _read(self, key: IssuedKey) -> None:
-        """Take a key and, with the first one, all that the environment holds."""
+        """Take a key and, with the first one, all that the environment holds. Raises ValueError."""
+        config = self._config
         if self._key is None:
-            try:
-                self._read_environment()
-            except ValueError as error:
-                raise self._stopped(error) from None
+            self.headers, hidden = expand_headers(config.headers)
+            proxy = config.find_proxy()
+            self.proxy = proxy._replace(login="") if proxy else None
+            if proxy and proxy.login:
+                login = b64encode(proxy.login.encode()).decode()
+                self.proxy_authorization = f"Basic {login}"
+                hidden += [login, proxy.login, proxy.login.partition(":")[2]]
+            self._lasting = {text for text in hidden if len(text) >= _MIN_CHARACTERS}
         self._key = key
         if key.value:
             self._issued.append(key.value)
         self.secrets[:] = sorted({*self._lasting, *self._issued}, key=len, reverse=True)
-        self._secret_bytes = [secret.encode() for secret in self.secrets]
-
-    def _read_environment(self) -> None:
-        config = self._config
-        self.headers, inserted = expand_variables(config.headers, "headers")
-        self.litellm, more = expand_variables(config.litellm, "litellm")
-        hidden = [*inserted, *more]
-        proxy = config.find_proxy()
-        if proxy and proxy.login:
-            login = b64encode(proxy.login.encode()).decode()
-            self.proxy_authorization = f"Basic {login}"
-            hidden += [login, proxy.login, proxy.login.partition(":")[2]]
-        if config.kind == "litellm":  # it reads variables of its own choice
-            hidden += [value for name, value in os.environ.items() if names_secret(name)]
-        self._lasting = {text for text in hidden if len(text) >= _MIN_CHARACTERS}
 
     def _stopped(self, error: ValueError) -> EndpointStopped:
         return EndpointStopped(f"model {self._config.name}: {error}")
-
-
-class Redactor:
-    """Replaces secrets in a streamed text, also where one is spread over several pieces."""
-
-    def __init__(self, secrets: Sequence[str]) -> None:
-        self._secrets, self._held_back = secrets, ""
-
-    def feed(self, piece: str) -> str:
-        """Return the text that is safe to show so far; a possible beginning of a secret is held back."""
-        text = self._held_back + piece
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        size = max((_shared_size(text, secret) for secret in self._secrets), default=0)
-        self._held_back = text[len(text) - size :]
-        return text[: len(text) - size]
-
-    def finish(self) -> str:
-        """Return what was held back, at the end of the text."""
-        rest, self._held_back = self._held_back, ""
-        return rest
-
-
-def _shared_size(text: str, secret: str) -> int:
-    """Return how many characters at the end of a text may begin a secret."""
-    longest = min(len(text), len(secret) - 1)
-    return next((size for size in range(longest, 0, -1) if text.endswith(secret[:size])), 0)

@@ -7,15 +7,11 @@ import json
 import re
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from fdarx_core.storage.retry import parse_retry_after
-
-if TYPE_CHECKING:
-    from fdarx_core.llm.access import Proxy
-    from fdarx_core.llm.model_config import ModelConfig
 
 TRANSIENT = "transient_"
 """Prefix of the reason of each failure that another attempt may cure (429, 5xx, time-out, lost connection).
@@ -30,14 +26,28 @@ UNREACHABLE = frozenset(
 
 _DETAIL_CHARACTERS = 400
 _TOO_LONG = re.compile(
-    r"context[ _](length|window|size)|prompt is too long|too many (input )?tokens|input.{0,40}too long", re.IGNORECASE
-)
-_NO_CREDIT = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
-_UNSUPPORTED = re.compile(
-    r"response_format|json_schema|json_object|json mode|structured|guided|grammar|output_config|tool_choice|schema",
+    r"context[ _](length|window|size)|maximum context|prompt is too long|too many (input )?tokens|input.{0,40}too long|"
+    r"token count.{0,40}exceeds|exceeds? the max\w* (number of )?(input )?tokens|inputs?`? tokens.{0,60}must be <=|"
+    r"(prompt|input|request) .{0,40}(exceeds|longer than).{0,40}(tokens|length)",
     re.IGNORECASE,
 )
-_STATUS_BY_TYPE = {"invalid_request_error": 400, "rate_limit_error": 429, "overloaded_error": 529}
+_UNKNOWN_PARAMETER = re.compile(
+    r"un(supported|recogni[sz]ed|known|expected)|not (supported|permitted|allowed|recogni[sz]ed)|extra|"
+    r"does(n't| not) support",
+    re.IGNORECASE,
+)
+_NO_CREDIT = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
+_STATUS_BY_NAME = {
+    "invalid_request_error": 400,
+    "rate_limit_error": 429,
+    "overloaded_error": 529,
+    "context_length_exceeded": 400,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 402,
+    "invalid_api_key": 401,
+}
+SHAPE_ERRORS = (KeyError, IndexError, TypeError, AttributeError)
+"""What reading a reply raises that does not belong to the API."""
 _RETRYABLE_4XX = {408: "timeout", 409: "conflict", 425: "too_early"}
 
 
@@ -51,6 +61,10 @@ class AskingStopped(Exception):
 
 class EndpointStopped(AskingStopped):
     """The endpoint can answer no request: its key, model or address is wrong, or it no longer responds."""
+
+
+class ReplyPending(AskingStopped):
+    """The request is in a batch file, whose output is still to be written. Other requests go on."""
 
 
 class Failure(Exception):
@@ -111,15 +125,27 @@ def status_failure(status: int, headers: Mapping[str, str], body: bytes, answere
 def reported_failure(event: bytes, error: Any) -> Failure:
     """Return the failure for an error that a server reports in the body of a reply with status 200.
 
-    It is classified by the error's own status, or 500. It is never fatal: the server accepted key and address.
+    It is classified by the error's own status or name, else as 500. It is fatal only where the account has no credit:
+    the server has accepted key and address.
     """
     fields = error if isinstance(error, dict) else {}
-    status = fields.get("code")
-    if not (isinstance(status, int) and 400 <= status < 600):
-        status = _STATUS_BY_TYPE.get(str(fields.get("type")), 500)
+    code = fields.get("code")
+    status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 0
+    if not 400 <= status < 600:
+        names = (str(fields.get(name)) for name in ("code", "type", "status"))
+        unnamed = 400 if _TOO_LONG.search(error_message(event)) else 500
+        status = next((_STATUS_BY_NAME[name] for name in names if name in _STATUS_BY_NAME), unnamed)
     failure = status_failure(status, {}, event, answered=True)
-    failure.fatal = False
+    failure.fatal = failure.reason == "no_access" and status != 401
     return failure
+
+
+def refused_parameter(failure: Failure, sampling: Mapping[str, Any]) -> str:
+    """Return the parameter of `sampling` that a server says it does not know or support; "" for none."""
+    if not _UNKNOWN_PARAMETER.search(failure.detail):
+        return ""
+    names = (name for name in sampling if name != "model")
+    return next((name for name in names if re.search(rf"\b{re.escape(name)}\b", failure.detail)), "")
 
 
 def proxy_failure(status: int, detail: str, answered: bool) -> Failure:
@@ -129,32 +155,6 @@ def proxy_failure(status: int, detail: str, answered: bool) -> Failure:
     if status >= 500 or status == 429:
         return Failure(f"{TRANSIENT}proxy", detail, status=status)
     return Failure(f"{TRANSIENT}proxy_refused", detail, status=status, fatal=not answered)
-
-
-def remedy(failure: Failure, config: ModelConfig, proxy: Proxy | None) -> str:
-    """Return what the user can do about a server that is no longer asked."""
-    path = f"{proxy.field} and " if proxy else ""
-    if failure.reason == KEY_COMMAND:
-        return "run the command of key_command by hand and correct it"
-    if failure.status == 407:
-        login = proxy.field if proxy and not config.proxy else "proxy_login_env"
-        return f"check the user and password of the proxy in {login}"
-    if "proxy" in failure.reason:
-        return f"check {path}that the proxy is up and forwards to base_url"
-    if failure.status in (401, 402, 403, 429):
-        return f"check the key that {config.key_field} names, and what it may use"
-    if failure.status == 400:
-        return "check model, sampling and structured in the models file"
-    if failure.status:
-        return "check model and base_url in the models file"
-    if failure.reason == f"{TRANSIENT}tls":
-        return "check base_url in the models file, or name the server's certificate authority in ca_file"
-    return f"check {path}base_url in the models file and that the server is up; run the same command again to resume"
-
-
-def rejects_structured_output(failure: Failure) -> bool:
-    """Return whether the server says that it does not support the requested form of structured output."""
-    return failure.reason == "refused_request" and bool(_UNSUPPORTED.search(failure.detail))
 
 
 def connection_failure(error: BaseException, answered: bool) -> Failure:

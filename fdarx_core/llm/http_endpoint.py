@@ -1,7 +1,7 @@
 """A model on a server, asked over HTTP: whole replies, repaired where their JSON is wrong, and streamed ones.
 
 The vendors' clients are not used: they were measured at 6 to 10 times the CPU time of aiohttp, and they hold their slot
-while they wait for a retry. Models of kind litellm are asked by litellm, without retries of its own.
+while they wait for a retry.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ from typing import Any, ClassVar
 import jsonschema
 import orjson
 
-from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest
+from fdarx_core.llm.attempts import AsyncEndpoint, PendingRequest, chat_span, note_completion
 from fdarx_core.llm.baseline import response_to
-from fdarx_core.llm.chat_span import ChatSpan
-from fdarx_core.llm.credentials import Credentials, Redactor
+from fdarx_core.llm.credentials import Credentials
 from fdarx_core.llm.failures import (
     EXPIRED_KEY,
+    KEY_COMMAND,
+    SHAPE_ERRORS,
     TRANSIENT,
     UNREACHABLE,
     Failure,
     decode_json,
     error_message,
-    remedy,
+    refused_parameter,
 )
 from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
-from fdarx_core.llm.litellm_transport import LitellmTransport
 from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
-from fdarx_core.llm.reply import reply_form, without_length_limits
-from fdarx_core.llm.reply_text import json_values
-from fdarx_core.llm.transport import HttpTransport, Transport
+from fdarx_core.llm.reply import json_values, reply_form, without_length_limits
+from fdarx_core.llm.streaming import Redactor, StreamAccumulator
+from fdarx_core.llm.transport import HttpTransport
 from fdarx_core.llm.wire_formats import (
-    BLANK_CHARACTERS,
     WIRE_FORMATS,
     Completion,
     Messages,
@@ -46,8 +45,10 @@ from fdarx_core.llm.wire_formats import (
     ServerFeatures,
     TokenUsage,
     cut_whitespace_loop,
+    without_system,
 )
 from fdarx_core.records import Request, Response
+from fdarx_core.telemetry import Span
 
 _LOG = logging.getLogger(__name__)
 _MAX_REFUSED_IN_VAIN = 16
@@ -56,7 +57,6 @@ _MAX_GIVEN_UP_IN_VAIN = 16
 """Requests given up in a row, after which a server is not asked again."""
 _CLOSING_S = 0.2
 _QUOTED_CHARACTERS = 4000
-_SHAPE_ERRORS = (KeyError, IndexError, TypeError, AttributeError)
 
 
 class HttpEndpoint(AsyncEndpoint):
@@ -76,11 +76,7 @@ class HttpEndpoint(AsyncEndpoint):
         self.sampling: Mapping[str, Any] = config.request_parameters
         self._wire = WIRE_FORMATS[config.kind]
         self._credentials = Credentials(config)
-        self._transport: Transport = (
-            LitellmTransport(config, self._credentials)
-            if config.kind == "litellm"
-            else HttpTransport(config, self._credentials, self._wire)
-        )
+        self._transport = HttpTransport(config, self._credentials, self._wire)
         self._learned: dict[str, ServerFeatures] = {}  # for each task: a server may refuse the schema of one alone
         self._warmup = PrefixWarmup(enabled=config.warms_prefixes)
         self._refused_in_vain = self._given_up_in_vain = 0
@@ -115,8 +111,13 @@ class HttpEndpoint(AsyncEndpoint):
     async def acquire(self, tokens: int, *, retry: bool) -> float:
         """Wait for a valid key, then for a slot. A key that expires meanwhile is renewed without holding the slot."""
         while True:
-            while not self._credentials.valid:
-                await self._refresh_key()
+            try:
+                while not self._credentials.valid:
+                    await self._credentials.refresh()
+            except Failure as failure:
+                if failure.fatal:
+                    raise self.stopped(failure) from None
+                raise
             acquired_at = await self.limits.acquire(tokens, retry)
             if self._credentials.valid:
                 return acquired_at
@@ -140,6 +141,8 @@ class HttpEndpoint(AsyncEndpoint):
             return 0.0
         unreachable = failure.reason in UNREACHABLE and answered_at < pending.created_at
         if failure.reason == "refused_request" and not answered_at:
+            if refused_parameter(failure, pending.request.sampling):  # it is refused in every other request too
+                raise self.stopped(failure) from None
             self._refused_in_vain += 1
         if seconds is None and failure.transient and answered_at < pending.sent_at:
             # A server that answered other requests meanwhile works: failed retries come in a row, replies do not.
@@ -153,24 +156,38 @@ class HttpEndpoint(AsyncEndpoint):
 
     def explain(self, failure: Failure) -> str:
         detail = self._credentials.redacted(failure.detail)
-        what = remedy(failure, self.config, self._transport.proxy)
-        return f"{self.where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {what}"
+        return f"{self.where}: {failure.reason.removeprefix(TRANSIENT)}: {detail}; {self._remedy(failure)}"
 
     @property
     def where(self) -> str:
         """The model and the way to its server, for error messages."""
-        config, proxy = self.config, self._transport.proxy
+        config, proxy = self.config, self._credentials.proxy
         place = f" at {config.base_url}" if config.base_url else ""
         path = f" through the proxy {proxy.address} of {proxy.field}" if proxy else ""
         return f"model {config.name} ({config.model}){place}{path}"
 
-    async def _refresh_key(self) -> None:
-        try:
-            await self._credentials.refresh()
-        except Failure as failure:
-            if failure.fatal:
-                raise self.stopped(failure) from None
-            raise
+    def _remedy(self, failure: Failure) -> str:
+        """Return what the user can do about a server that is no longer asked."""
+        proxy = self._credentials.proxy
+        way = f"{proxy.field} and " if proxy else ""
+        if failure.reason == KEY_COMMAND:
+            return "run the command of key_command by hand and correct it"
+        if failure.status == 407:
+            login = proxy.field if proxy and not self.config.proxy else "proxy_login_env"
+            return f"check the user and password of the proxy in {login}"
+        if "proxy" in failure.reason:
+            return f"check {way}that the proxy is up and forwards to base_url"
+        if failure.status in (401, 402, 403, 429):
+            return f"check the key that {self.config.key_field} names, and what it may use"
+        if failure.status == 400:
+            return "check model, sampling and structured in the models file"
+        if failure.status >= 500:
+            return "look into the log of the server; run the same command again to resume"
+        if failure.status:
+            return "check model and base_url in the models file"
+        if failure.reason == f"{TRANSIENT}tls":
+            return "check base_url in the models file, or name the server's certificate authority in ca_file"
+        return f"check {way}base_url in the models file and that the server is up; run the same command again to resume"
 
     async def _stream(self, request: Request, admit: Callable[[], None]) -> AsyncGenerator[str | Response, None]:
         pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
@@ -180,22 +197,26 @@ class HttpEndpoint(AsyncEndpoint):
             while completion is None:
                 received = StreamAccumulator(Redactor(self._credentials.secrets))
                 try:
-                    with ChatSpan(self.config, request) as chat:
-                        async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
-                            chat.start()
-                            async for piece in pieces:
-                                yield piece
-                        completion = received.completion()
-                        chat.received(completion)
+                    async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
+                        async for piece in pieces:
+                            yield piece
+                    completion = received.completion()
                     self._answered(tokens, completion)
                 except Failure as failure:
-                    completion = await self._after_broken_stream(pending, received, failure)
+                    if received.started:
+                        completion = received.failed(failure)
+                    else:
+                        try:
+                            await self.wait_after(pending, failure)
+                        except Failure as final:
+                            completion = received.failed(final)
         yield self._response(pending, completion)
 
-    def _features(self, request: Request) -> ServerFeatures:
-        """Return what to use for a request; one without a schema asks for plain text."""
+    def _features(self, request: Request, learned: Mapping[str, ServerFeatures] | None = None) -> ServerFeatures:
+        """Return what to use for a request by what was learned until now, or then; without a schema, plain text."""
         mode: OutputMode = "json_schema" if self.config.structured == "auto" else self.config.structured
-        return self._learned.get(request.task) or ServerFeatures(mode if request.schema else "text")
+        known = self._learned if learned is None else learned
+        return known.get(request.task) or ServerFeatures(mode if request.schema else "text")
 
     def _learn(self, pending: PendingRequest, failure: Failure) -> bool:
         """Return whether a refused request is to be sent again at once, with the features that are now known."""
@@ -216,6 +237,8 @@ class HttpEndpoint(AsyncEndpoint):
         request = pending.request
         if not features.length_limits:
             request = replace(request, schema=without_length_limits(request.schema))
+        if not features.system_role:
+            messages = without_system(messages)
         payload = self._wire.payload(request, messages, features.mode)
         payload[features.token_limit] = payload.pop("max_tokens")
         if streamed:
@@ -226,32 +249,30 @@ class HttpEndpoint(AsyncEndpoint):
         tokens = count_messages(messages, estimate_tokens)
         while True:
             try:
-                with ChatSpan(self.config, pending.request) as chat:
-                    async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
-                        started = time.monotonic()
-                        reply = await self._exchange(pending, messages, chat)
-                        pending.latency_s = time.monotonic() - started
-                    completion = self._read(reply, tokens)
-                    chat.received(completion)
+                async with self._warmup.turn(pending.request) as waited, self.slot(pending, tokens, waited):
+                    started = time.monotonic()
+                    completion = await self._exchange(pending, messages)
+                    pending.latency_s = time.monotonic() - started
+                self._answered(tokens, completion)
                 return completion
             except Failure as failure:
                 await self.wait_after(pending, failure)
 
-    async def _exchange(self, pending: PendingRequest, messages: Messages, chat: ChatSpan) -> bytes:
-        """Make one attempt, and return the body of its reply. Raises Failure."""
+    async def _exchange(self, pending: PendingRequest, messages: Messages) -> Completion:
+        """Make one attempt, and return its reply. Raises Failure."""
         body = self._body(pending, messages)
-        chat.start()
-        return await self._transport.post(body)
+        with chat_span(self.config, pending.request) as span:
+            return self._read(await self._transport.post(body), span)
 
-    def _read(self, reply: bytes, tokens: int) -> Completion:
+    def _read(self, reply: bytes, span: Span) -> Completion:
         content = decode_json(reply)
         try:
             completion = self._wire.completion(content)
-        except _SHAPE_ERRORS:
+        except SHAPE_ERRORS:
             detail = f"the reply does not belong to this API: {error_message(reply)}"
             raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
         cut_whitespace_loop(completion)
-        self._answered(tokens, completion)
+        note_completion(span, completion)
         return completion
 
     def _answered(self, tokens: int, completion: Completion) -> None:
@@ -283,37 +304,27 @@ class HttpEndpoint(AsyncEndpoint):
         """Yield the pieces of one attempt, in its slot. Left before its end, it closes the connection."""
         body = self._body(pending, pending.request.messages, streamed=True)
         started = time.monotonic()
-        async with aclosing(self._transport.events(body)) as events:
-            try:
-                async for event in events:
-                    if text := received.add(self._delta(event)):
+        with chat_span(self.config, pending.request) as span:
+            async with aclosing(self._transport.events(body)) as events:
+                try:
+                    async for event in events:
+                        if text := received.add(self._delta(event)):
+                            yield text
+                        if received.ended:
+                            break
+                    if text := received.finish():
                         yield text
-                    if received.ended:
-                        break
-                if text := received.finish():
-                    yield text
-            finally:
-                pending.latency_s = time.monotonic() - started
-            await _drain(events)
+                finally:
+                    pending.latency_s = time.monotonic() - started
+                await _drain(events)
+            note_completion(span, received.completion())
 
     def _delta(self, event: bytes) -> Completion:
         try:
             return self._wire.delta(event)
-        except _SHAPE_ERRORS:
+        except SHAPE_ERRORS:
             detail = f"the event does not belong to this API: {error_message(event)}"
             raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
-
-    async def _after_broken_stream(
-        self, pending: PendingRequest, received: StreamAccumulator, failure: Failure
-    ) -> Completion | None:
-        """Return the completion that ends the stream, or None once another attempt is due."""
-        if not received.started:
-            try:
-                await self.wait_after(pending, failure)
-            except Failure as final:
-                return received.failed(final)
-            return None
-        return received.failed(failure)
 
     def _response(self, pending: PendingRequest, completion: Completion) -> Response:
         response = response_to(pending.request, self._credentials.redacted(completion.text), completion.reason)
@@ -327,80 +338,25 @@ class HttpEndpoint(AsyncEndpoint):
         return response
 
 
-class StreamAccumulator:
-    """Adds up the deltas of one attempt at a streamed reply."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self.ended = False
-        self._redactor = redactor
-        self._shown: list[str] = []
-        self._refusal = self._finish_reason = ""
-        self._usage = TokenUsage()
-        self._blanks = 0
-
-    @property
-    def started(self) -> bool:
-        """Whether text was shown, after which no attempt follows."""
-        return bool(self._shown)
-
-    def add(self, delta: Completion) -> str:
-        """Return the text to show. Sets `ended` where the reply is whole, or a loop of white space."""
-        self._finish_reason = delta.finish_reason or self._finish_reason
-        self._usage = TokenUsage(*map(max, self._usage, delta.usage))
-        refused = delta.reason == "refusal" and delta.finish_reason != "refusal"  # which is not shown
-        self._refusal += delta.text if refused else ""
-        text = "" if refused else self._show(self._redactor.feed(delta.text))
-        self._blanks = len(text) - len(text.rstrip()) + (0 if text.strip() else self._blanks)
-        self.ended = delta.last or self._blanks >= BLANK_CHARACTERS
-        return text
-
-    def finish(self) -> str:
-        """Return the last text to show. Raises Failure transient_cut_body where the reply did not end."""
-        if not (self.ended or self._finish_reason):
-            raise Failure(f"{TRANSIENT}cut_body", "the stream ended before the reply did")
-        return self._show(self._redactor.finish())
-
-    def completion(self) -> Completion:
-        """Return the reply as the same server gives it when it is not streamed."""
-        finish_reason = self._finish_reason or "stop"
-        completion = Completion(self._refusal or "".join(self._shown), finish_reason, self._usage)
-        if self._refusal or finish_reason == "refusal":
-            completion.reason = "refusal"
-        elif not completion.text and finish_reason != "length":
-            completion.reason = "null_content"
-        else:
-            cut_whitespace_loop(completion)
-        return completion
-
-    def failed(self, failure: Failure) -> Completion:
-        """Return a failed reply: the text shown so far, or the failure's detail where there is none."""
-        return Completion("".join(self._shown) or failure.detail, "error", self._usage, failure.reason)
-
-    def _show(self, text: str) -> str:
-        text = text.encode("utf-8", "replace").decode()  # unpaired surrogates, which servers do send
-        if text:
-            self._shown.append(text)
-        return text
-
-
 def schema_fault(text: str, request: Request, mode: OutputMode) -> str:
     """Return what keeps a reply from being JSON of the request's schema; "" for a valid one.
 
     After mode json_schema only the top level is checked: a whole check would cost a twentieth of the CPU time. Upper
     limits of lengths do not count: what is too long is cut where it can be, and a second reply is seldom shorter.
     """
-    faults = (_misfit(reply, request.schema, mode) for reply in json_values(text))
-    first = next(faults, "it is no JSON")
-    return first and ("" if "" in faults else first)
-
-
-def _misfit(reply: Any, schema: Mapping[str, Any], mode: OutputMode) -> str:
-    if mode != "json_schema":
-        limits = without_length_limits(schema, upper_only=True)
-        misfit = next(jsonschema.Draft202012Validator(limits).iter_errors(reply), None)
-        return f"{misfit.json_path}: {misfit.message[:200]}" if misfit else ""
-    missing = set(schema.get("required", ())) - set(reply if isinstance(reply, dict) else ())
-    return f"it lacks {sorted(missing)}" if missing else ""
+    schema = request.schema
+    faults = []
+    for reply in json_values(text):
+        if mode == "json_schema":
+            missing = set(schema.get("required", ())) - set(reply if isinstance(reply, dict) else ())
+            faults.append(f"it lacks {sorted(missing)}" if missing else "")
+        else:
+            limits = without_length_limits(schema, upper_only=True)
+            misfit = next(jsonschema.Draft202012Validator(limits).iter_errors(reply), None)
+            faults.append(f"{misfit.json_path}: {misfit.message[:200]}" if misfit else "")
+        if not faults[-1]:
+            return ""
+    return faults[0] if faults else "it is no JSON"
 
 
 def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str]]:

@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -22,7 +21,7 @@ PREFIX_CACHED_S = 240.0
 
 _CATCH_UP_S = 0.05
 """Seconds for which requests may catch up after a late timer."""
-ALL_REFUSED = 16
+_ALL_REFUSED = 16
 """Refusals in a row after which all requests wait for as long as the server asks."""
 _EPOCH_S, _EPOCH_REQUESTS = 1.0, 3
 _FLOODED_S, _FLOOD_REFUSALS = 0.1, 32
@@ -36,15 +35,6 @@ _AT_ONCE: AbstractAsyncContextManager[bool] = nullcontext(False)
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointLimits:
-    """The limits of an endpoint, as in `ModelConfig`."""
-
-    max_in_flight: int
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-
-
 class RequestLimiter:
     """Limits the requests in flight, the requests and tokens a minute, and adapts to what the server refuses.
 
@@ -53,7 +43,6 @@ class RequestLimiter:
     """
 
     def __init__(self, max_in_flight: int, per_minute: float | None, tokens_per_minute: float | None) -> None:
-        self.given = EndpointLimits(max_in_flight, per_minute, tokens_per_minute)
         self.in_flight = 0
         self._free = max_in_flight
         self._retrying: deque[asyncio.Future[None]] = deque()
@@ -71,14 +60,24 @@ class RequestLimiter:
 
         Raises the error that `stop` was given.
         """
-        await self._slot(self._retrying if retry else self._new)
+        await self._take_slot(self._retrying if retry else self._new)
+        clock = asyncio.get_running_loop().time
         try:
-            await self._wait_for_rates(tokens)
+            if not (self._requests or self._tokens or self._adaptive.rate or self._paused_until > clock()):
+                self._adaptive.reserve(clock())
+            else:
+                async with self._head:  # only the first of the queue reserves, so that changed rates apply to all
+                    start = self._adaptive.reserve(clock())
+                    if self._requests:
+                        start = max(start, self._requests.reserve(clock()))
+                    if self._tokens:
+                        start = max(start, self._tokens.reserve(clock(), tokens))
+                    await self._sleep_until(start)
         except BaseException:
             self._hand_over()
             raise
         self.in_flight += 1
-        return asyncio.get_running_loop().time()
+        return clock()
 
     def release(self) -> None:
         self.in_flight -= 1
@@ -112,7 +111,7 @@ class RequestLimiter:
         now = asyncio.get_running_loop().time()
         self._adaptive.refused(now, acquired_at)
         self._refused_in_a_row += 1
-        if retry_after and self._refused_in_a_row >= ALL_REFUSED:
+        if retry_after and self._refused_in_a_row >= _ALL_REFUSED:
             self._paused_until = max(self._paused_until, now + retry_after)
 
     def stop(self, error: AskingStopped) -> None:
@@ -122,7 +121,7 @@ class RequestLimiter:
             if not waiting.done():
                 waiting.set_exception(self._stopped.copy())
 
-    async def _slot(self, queue: deque[asyncio.Future[None]]) -> None:
+    async def _take_slot(self, queue: deque[asyncio.Future[None]]) -> None:
         if self._stopped:
             raise self._stopped.copy()
         if self._free:
@@ -146,38 +145,23 @@ class RequestLimiter:
                     return
         self._free += 1
 
-    async def _wait_for_rates(self, tokens: int) -> None:
-        """Wait until the rates allow a request. Only the first of the queue reserves, so changed rates apply to all."""
-        clock = asyncio.get_running_loop().time
-        if not (self._requests or self._tokens or self._adaptive.rate or self._paused_until > clock()):
-            self._adaptive.reserve(clock())
-            return
-        async with self._head:
-            start = self._adaptive.reserve(clock())
-            if self._requests:
-                start = max(start, self._requests.reserve(clock()))
-            if self._tokens:
-                start = max(start, self._tokens.reserve(clock(), tokens))
-            await self._sleep_until(start)
-
     async def _sleep_until(self, moment: float) -> None:
         loop = asyncio.get_running_loop()
         if self._stopped:
             raise self._stopped.copy()
         while (until := max(moment, self._paused_until)) > loop.time():
             wake = loop.create_future()
-            timer = loop.call_at(until, _wake, wake)
-            self._sleeping.add(wake)
+            timer = loop.call_at(until, resolve, wake, None)
             try:
-                await wake
+                await self.wait_for(wake)
             finally:
                 timer.cancel()
-                self._sleeping.discard(wake)
 
 
-def _wake(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_result(None)
+def resolve(outcome: asyncio.Future[Result], result: Result) -> None:
+    """Set the result of a future, unless it has one or an error already."""
+    if not outcome.done():
+        outcome.set_result(result)
 
 
 class AdaptiveRateLimiter:
@@ -230,7 +214,10 @@ class AdaptiveRateLimiter:
         if self._refused > _TOLERATED_SHARE * self._sent:
             self._slow_down(sent, self._refused / self._sent)
         elif self._limiter:
-            self._speed_up(sent)
+            rate = self._growth * self._limiter.rate
+            self._set_rate(rate if rate < 4 * sent else None)
+            self._before_cut = None
+            self._growth = min(_MAX_GROWTH, self._growth**2)
         self._begin_epoch(now)
 
     def _slow_down(self, sent: float, share: float) -> None:
@@ -243,17 +230,10 @@ class AdaptiveRateLimiter:
         self._set_rate(max(slowest, sent * (1 - share) * _PROBE))
         self._before_cut = (sent, share)
 
-    def _speed_up(self, sent: float) -> None:
-        rate = self._growth * (self.rate or sent)
-        if rate < 4 * sent:
-            self._set_rate(rate)
-        else:
+    def _set_rate(self, rate: float | None) -> None:
+        if rate is None:
             self._limiter = None
-        self._before_cut = None
-        self._growth = min(_MAX_GROWTH, self._growth**2)
-
-    def _set_rate(self, rate: float) -> None:
-        if self._limiter:
+        elif self._limiter:
             self._limiter.rate = rate  # what is reserved stays reserved
         else:
             self._limiter = RateLimiter(rate, _CATCH_UP_S)
@@ -291,7 +271,9 @@ class PrefixWarmup:
 
     @asynccontextmanager
     async def _turn(self, request: Request) -> AsyncIterator[bool]:
-        digest, waited = _digest(request), False
+        content = "".join(f"{message['role']}\0{message['content']}\0" for message in request.messages[:-1])
+        digest = blake2b(content.encode("utf-8", "replace"), digest_size=16).digest()
+        waited = False
         async with AsyncExitStack() as alone:
             if not self._is_cached(digest):
                 lock = self._locks.setdefault(digest, asyncio.Lock())
@@ -300,23 +282,12 @@ class PrefixWarmup:
                 if self._is_cached(digest):
                     await alone.aclose()
             yield waited
-            self._remember(digest)
+            now = asyncio.get_running_loop().time()
+            self._locks.pop(digest, None)
+            self._cached_until.pop(digest, None)
+            self._cached_until[digest] = now + PREFIX_CACHED_S
+            while self._cached_until[oldest := next(iter(self._cached_until))] < now:
+                del self._cached_until[oldest]
 
     def _is_cached(self, digest: bytes) -> bool:
         return self._cached_until.get(digest, -1.0) >= asyncio.get_running_loop().time()
-
-    def _remember(self, digest: bytes) -> None:
-        """Note that the prefix is cached from now on, and forget those that no cache holds any more."""
-        now = asyncio.get_running_loop().time()
-        self._locks.pop(digest, None)
-        self._cached_until.pop(digest, None)
-        self._cached_until[digest] = now + PREFIX_CACHED_S
-        while self._cached_until[oldest := next(iter(self._cached_until))] < now:
-            del self._cached_until[oldest]
-
-
-def _digest(request: Request) -> bytes:
-    digest = blake2b(digest_size=16)
-    for message in request.messages[:-1]:
-        digest.update(f"{message['role']}\0{message['content']}\0".encode("utf-8", "replace"))
-    return digest.digest()

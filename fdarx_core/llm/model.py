@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fdarx_core.llm.attempts import Counters
@@ -42,7 +43,7 @@ class Model:
 
     Args:
         model: the model's id on its server, or "baseline", or a `ModelConfig`, as `load_models` returns them.
-        base_url: address of the server's API, such as http://localhost:8000/v1. Not needed with kind="litellm".
+        base_url: address of the server's API, such as http://localhost:8000/v1.
         api_key: the key. It is kept in this process's environment (see `config.key_env`) and written nowhere.
         store: a folder (local or s3://) that keeps the responses: equal requests are read back, in later runs as well.
         max_requests: the most requests that may be sent; then BudgetReached is raised.
@@ -72,8 +73,8 @@ class Model:
         if max_cost is not None and (self.config is None or self.config.prices is None):
             raise ModelsError("max_cost needs the model's prices, such as prices={'input': 0.5, 'output': 2}")
         self.name = self.config.name if self.config else BASELINE
-        self._store = Location(store) if store else None
-        self._max_requests, self._max_cost = max_requests, max_cost
+        self.store = Location(store) if store else None
+        self.max_requests, self.max_cost = max_requests, max_cost
         self._counters, self._sent = Counters(), 0
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -115,7 +116,7 @@ class Model:
         """
         task, requests = self._requests(task, rows)
         if self.config is None:
-            return _parsed(task, self._by_rules({task.name: task}, requests), return_exceptions)
+            return _parsed(task, self._by_rules([task], requests), return_exceptions)
         try:
             responses = self._submit(self._responses(requests)).result()
         except KeyboardInterrupt:
@@ -132,20 +133,13 @@ class Model:
     ) -> list[ReplyT]:
         """Like `ask_many`, as a coroutine. A cancelled call leaves its requests running; `close` ends them."""
         task, requests = self._requests(task, rows)
-        if self.config is None:
-            responses = await asyncio.to_thread(self._by_rules, {task.name: task}, requests)
-        else:
-            responses = await asyncio.wrap_future(self._submit(self._responses(requests)))
-        return _parsed(task, responses, return_exceptions)
+        return _parsed(task, await self._respond([task], requests), return_exceptions)
 
     async def respond_async(self, calls: Iterable[tuple[Task[Any], Slots]]) -> list[Response]:
         """Return the responses to calls of tasks, in order, as they came; `Task.parse` reads them."""
         calls = list(calls)
         requests = [request for task, slots in calls for request in self._requests(task, [slots])[1]]
-        if self.config is None:
-            tasks = {task.name: task for task, _ in calls}
-            return await asyncio.to_thread(self._by_rules, tasks, requests)
-        return await asyncio.wrap_future(self._submit(self._responses(requests)))
+        return await self._respond([task for task, _ in calls], requests)
 
     def close(self) -> None:
         """Let requests in flight finish, and close the connections. A later `ask` opens them again."""
@@ -159,15 +153,29 @@ class Model:
         sampling = self.config.request_parameters if self.config else {"rules": ""}
         return task, [task.request(slots, endpoint=self.name, sampling=sampling) for slots in rows]
 
-    def _by_rules(self, tasks: Mapping[str, Task[Any]], requests: list[Request]) -> list[Response]:
+    async def _respond(self, tasks: Iterable[Task[Any]], requests: list[Request]) -> list[Response]:
+        if self.config is None:
+            return await asyncio.to_thread(self._by_rules, tasks, requests)
+        return await asyncio.wrap_future(self._submit(self._responses(requests)))
+
+    def _by_rules(self, tasks: Iterable[Task[Any]], requests: list[Request]) -> list[Response]:
         """Return the baseline's responses. They are not stored, because they cost nothing and the rules may change."""
         from fdarx_core.llm.baseline import Baseline
 
-        return Baseline(tasks, rules="").answer(requests)
+        return Baseline({task.name: task for task in tasks}, rules="").answer(requests)
 
     async def _responses(self, requests: list[Request]) -> list[Response]:
-        if not self._askers:
-            self._askers.append(self._new_asker())
+        """Return the responses of the server, in the thread of the model."""
+        if not self._askers:  # the first call, or the server could not be asked before
+            from fdarx_core.llm.asker import Asker
+            from fdarx_core.llm.http_endpoint import HttpEndpoint
+            from fdarx_core.llm.response_store import ResponseStore
+
+            assert self.config is not None
+            endpoint, store = HttpEndpoint(self.config), ResponseStore(self.store) if self.store else None
+            endpoint.counters = self._counters
+            limits: dict[str, Any] = {"max_requests": self.max_requests, "max_cost": self.max_cost, "sent": self._sent}
+            self._askers.append(Asker({self.name: endpoint}, store, **limits))
         [asker] = self._askers
         try:
             responses = await asker.ask(requests)
@@ -180,19 +188,6 @@ class Model:
         finally:
             self._sent = max(self._sent, asker.sent)
         return responses
-
-    def _new_asker(self) -> Asker:
-        """Return an asker that goes on counting where an earlier one stopped."""
-        from fdarx_core.llm.asker import Asker
-        from fdarx_core.llm.http_endpoint import HttpEndpoint
-        from fdarx_core.llm.response_store import ResponseStore
-
-        assert self.config is not None
-        endpoint, store = HttpEndpoint(self.config), ResponseStore(self._store) if self._store else None
-        endpoint.counters = self._counters
-        asker = Asker({self.name: endpoint}, store, max_requests=self._max_requests, max_cost=self._max_cost)
-        asker.sent = self._sent
-        return asker
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         with self._lock:
@@ -251,20 +246,12 @@ def _config(model: str | ModelConfig, options: dict[str, Any]) -> ModelConfig:
     if api_key is not None:
         if "key_env" in fields:
             raise ModelsError(f"model {model}: give api_key or key_env, not both")
-        fields["key_env"] = _keep_key(str(fields["name"]), api_key)
-    if "base_url" not in fields and fields.get("kind") != "litellm":
+        # Equal names with other keys get other variables, so that no key goes to another model's server. Workers on
+        # this machine inherit them.
+        stem = "FDARX_KEY_" + re.sub(r"[^A-Z0-9]+", "_", str(fields["name"]).upper())[:40]
+        variables = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
+        fields["key_env"] = next(name for name in variables if os.environ.get(name, api_key) == api_key)
+        os.environ[fields["key_env"]] = api_key
+    if "base_url" not in fields:
         raise ModelsError(f"model {model}: give base_url, the address of its server, such as http://localhost:8000/v1")
     return model_config(fields, f"model {model}")
-
-
-def _keep_key(name: str, api_key: str) -> str:
-    """Set the key in this process's environment, from which workers on this machine inherit it; return its name.
-
-    Equal names with other keys get other variables, so that no key goes to another model's server.
-    """
-    stem = "FDARX_KEY_" + re.sub(r"[^A-Z0-9]+", "_", name.upper())[:40]
-    number = 1
-    while os.environ.get(variable := stem if number == 1 else f"{stem}_{number}", api_key) != api_key:
-        number += 1
-    os.environ[variable] = api_key
-    return variable

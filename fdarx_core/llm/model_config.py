@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -26,26 +25,11 @@ Structured = Literal["auto", "json_schema", "json_object", "text"]
 
 _HEADER_NAME = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"
 _CLIENT_HEADERS = ("host", "content-type", "content-length", "transfer-encoding", "connection", "proxy-authorization")
-# fmt: off
-_OWN_OPTIONS = {
-    "model", "messages", "api_key", "base_url", "api_base", "timeout", "request_timeout", "stream", "stream_options",
-    "max_tokens", "max_completion_tokens", "max_retries", "num_retries", "response_format", "extra_headers", "headers",
-    "caching", "fallbacks",
-}
-"""Options of litellm that follow from the other fields."""
-_REPLY_OPTIONS = {
-    "temperature", "top_p", "top_k", "n", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias",
-    "tools", "tool_choice", "functions", "function_call", "parallel_tool_calls", "reasoning_effort", "thinking",
-    "verbosity", "modalities", "logprobs", "top_logprobs", "web_search_options",
-}
-"""Options of litellm that change replies, and so belong into the request's key."""
-# fmt: on
-_HTTP_FIELDS = ("query", "proxy", "proxy_login_env", "ca_file", "key_header")
 
 CHARACTERS_PER_TOKEN = 4.0
 """Of English prose with figures: on drug labels, the vocabularies of Llama 3, Qwen and Mistral give 3.9 to 4.1 over
 many labels, 3.7 to 4.6 on most single ones, 4.4 to 4.7 on short questions and answers (benchmarks/RESULTS.md)."""
-_KINDS = ("openai", "anthropic", "litellm")
+_KINDS = ("openai", "anthropic")
 KINDS_GROUP = "fdarx.model_kinds"
 """The entry point group by which other packages add APIs; each entry point names a `WireFormat`."""
 FRAME_TOKENS = 4
@@ -74,19 +58,14 @@ def _plain_address(url: str) -> str:
     return url.rstrip("/")
 
 
-def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    for name, value in values.items():
-        if access.names_secret(name) and isinstance(value, str) and not access.refers_to_variable(value):
-            raise ValueError(f"{name} looks like a secret; put it into an environment variable and write ${{VARIABLE}}")
-    return values
-
-
 def _plain_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not re.match(_HEADER_NAME, name) or not value.isprintable():
             raise ValueError(f"{name!r} is no header of one line")
         if name.lower() in _CLIENT_HEADERS:
             raise ValueError(f"{name} is set by the client; leave it out (proxy_login_env holds the login of a proxy)")
+        if access.names_secret(name) and not access.refers_to_variable(value):
+            raise ValueError(f"{name} looks like a secret; put it into an environment variable and write ${{VARIABLE}}")
     return headers
 
 
@@ -101,15 +80,6 @@ def _query_texts(query: Any) -> Any:
     if not isinstance(query, dict):
         return query
     return {name: str(value) if isinstance(value, (date, int, float)) else value for name, value in query.items()}
-
-
-def _litellm_options(options: dict[str, Any]) -> dict[str, Any]:
-    for name in options:
-        if name in _OWN_OPTIONS:
-            raise ValueError(f"{name} follows from the other fields of the model; leave it out")
-        if name in _REPLY_OPTIONS:
-            raise ValueError(f"{name} changes replies; move it to sampling, which is part of each request's key")
-    return options
 
 
 class Prices(BaseModel):
@@ -146,14 +116,12 @@ class ModelConfig(BaseModel):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """The model's name in a run. It is part of each request's key: under another name, all requests are sent again."""
     kind: Annotated[str, AfterValidator(_known_kind)] = "openai"
-    """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API. litellm: all that
-    litellm knows (Bedrock, Vertex AI, Cohere ...), at about twelve times the CPU time of the others. Installed packages
-    may add others."""
+    """openai: any OpenAI-compatible server (vLLM, Ray Serve, vendors). anthropic: its own API. Installed packages may
+    add others."""
     model: str = Field(min_length=1)
-    """The model's id on the server. With litellm PROVIDER/MODEL, as in its documentation."""
+    """The model's id on the server."""
     base_url: Annotated[str, AfterValidator(_plain_address)] = ""
-    """Address of the API, such as http://localhost:8000/v1 or https://api.anthropic.com. litellm knows those of its
-    providers."""
+    """Address of the API, such as http://localhost:8000/v1 or https://api.anthropic.com."""
     key_env: str | None = Field(None, pattern=access.VARIABLE_PATTERN, max_length=64)
     """Name of the environment variable that holds the key, in capitals, set on each machine that sends requests. None:
     the server needs no key."""
@@ -165,9 +133,7 @@ class ModelConfig(BaseModel):
     key_header: str | None = Field(None, pattern=_HEADER_NAME)
     """The header with the key, such as api-key on Azure. Authorization takes `Bearer KEY`, others the key alone. None:
     the header of the API."""
-    headers: Annotated[dict[str, str], AfterValidator(_plain_headers), AfterValidator(_without_secrets)] = Field(
-        default_factory=dict
-    )
+    headers: Annotated[dict[str, str], AfterValidator(_plain_headers)] = Field(default_factory=dict)
     """More headers of each request. `${NAME}` stands for an environment variable, which holds what is secret."""
     query: Annotated[dict[str, str], BeforeValidator(_query_texts), AfterValidator(_plain_query)] = Field(
         default_factory=dict
@@ -181,11 +147,6 @@ class ModelConfig(BaseModel):
     ca_file: str | None = None
     """A PEM file of certificate authorities to trust besides those of the system, on each machine that sends
     requests."""
-    litellm: Annotated[dict[str, Any], AfterValidator(_litellm_options), AfterValidator(_without_secrets)] = Field(
-        default_factory=dict
-    )
-    """Options of litellm that say where and how to ask (aws_region_name, vertex_project ...); `${NAME}` stands for an
-    environment variable. What changes replies belongs into `sampling`."""
     sampling: dict[str, Any] = Field(default_factory=dict)
     """Parameters sent with each request (temperature, top_p, seed ...) and part of its key. Temperature 0 makes runs
     comparable; without it, the server's default applies."""
@@ -196,8 +157,7 @@ class ModelConfig(BaseModel):
     """Requests at the server at once. More is faster until the server queues or answers 429; a vLLM replica takes some
     hundreds."""
     requests_per_minute: float | None = Field(None, gt=0)
-    """The requests are evenly spaced; several asking workers space slices of a twentieth of a second. None: as fast as
-    the server takes them, slower while it answers 429."""
+    """The requests are evenly spaced. None: as fast as the server takes them, slower while it answers 429."""
     tokens_per_minute: float | None = Field(None, gt=0)
     """Prompt and completion together: estimated at first, corrected by the reply's counts."""
     prices: Prices | None = None
@@ -228,15 +188,7 @@ class ModelConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        if self.kind == "litellm":
-            if given := [name for name in _HTTP_FIELDS if getattr(self, name)]:
-                raise ValueError(
-                    f"{given[0]} is not used with kind litellm, which takes proxies from HTTPS_PROXY, authorities from "
-                    "SSL_CERT_FILE and options from the field litellm; leave it out"
-                )
-        elif self.litellm:
-            raise ValueError("litellm takes options for kind litellm alone; leave it out, or set kind: litellm")
-        elif not self.base_url:
+        if not self.base_url:
             raise ValueError("base_url is missing; give the address of the server, such as http://localhost:8000/v1")
         if self.key_env and self.key_command:
             raise ValueError("key_env and key_command both give the key; leave one of them out")
@@ -286,17 +238,14 @@ class ModelConfig(BaseModel):
         return access.find_proxy(self.base_url, self.proxy, self.proxy_login_env) if self.base_url else None
 
     def check_access(self) -> None:
-        """Raise ValueError if a variable, file, program or library is missing on this machine that requests need."""
+        """Raise ValueError if a variable, file or program is missing on this machine that requests need."""
         self.key()
-        access.expand_variables(self.headers, "headers")
-        access.expand_variables(self.litellm, "litellm")
+        access.expand_headers(self.headers)
         self.find_proxy()
         if self.ca_file:
             access.tls_context(self.ca_file)
         if self.key_command is not None:
             access.split_command(self.key_command)
-        if self.kind == "litellm" and find_spec("litellm") is None:
-            raise ValueError("kind: litellm needs the extra: pip install 'fdarx[gateways]'")
 
 
 VOTE = "vote"
@@ -316,10 +265,10 @@ def vote_parameters(parameters: Mapping[str, Any], vote: int) -> dict[str, Any]:
     return {**parameters, **seeded, VOTE: vote}
 
 
-def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
+def load_models(path: str | os.PathLike[str], *, check_access: bool = True) -> dict[str, ModelConfig]:
     """Return the models of a YAML file by name. The file is a list of entries with the fields of `ModelConfig`.
 
-    Raises ModelsError where the file, an entry, or what an entry needs on this machine is missing or wrong.
+    Raises ModelsError where the file or an entry is wrong or, with `check_access`, what an entry needs on this machine.
     """
     entries = read_yaml(path, "a YAML file that lists models")
     if not isinstance(entries, list) or not entries:
@@ -328,7 +277,7 @@ def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
     for position, entry in enumerate(entries, 1):
         name = entry.get("name") if isinstance(entry, dict) else None
         label = name if isinstance(name, str) and name else f"number {position}"
-        model = model_config(entry, f"{path}: model {label}")
+        model = model_config(entry, f"{path}: model {label}", check_access=check_access)
         if model.name in models or model.name == "baseline":
             owner = "it stands for the built-in rules" if model.name == "baseline" else "another model has it"
             raise ModelsError(f"{path}: model {model.name}: the name is taken, {owner}; choose another")
@@ -336,7 +285,7 @@ def load_models(path: str | os.PathLike[str]) -> dict[str, ModelConfig]:
     return models
 
 
-def model_config(fields: Any, where: str) -> ModelConfig:
+def model_config(fields: Any, where: str, *, check_access: bool = True) -> ModelConfig:
     """Return a model from its fields. Raises ModelsError, which begins with `where`, for wrong fields or no access."""
     try:
         model = ModelConfig.model_validate(fields)
@@ -344,7 +293,8 @@ def model_config(fields: Any, where: str) -> ModelConfig:
         known = ", ".join(ModelConfig.model_fields)
         raise ModelsError(f"{where}: {validation_message(error)}; the fields are {known}") from None
     try:
-        model.check_access()
+        if check_access:
+            model.check_access()
     except ValueError as error:
         raise ModelsError(f"{where}: {error}") from None
     return model

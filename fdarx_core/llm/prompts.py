@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,8 +13,11 @@ from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from fdarx_core.records import content_id
+
 _JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-_FILES = resources.files("prompts")
+_FILES = Path(__file__).resolve().parents[2] / "prompts"
+"""Beside this package: a folder `prompts` in the working directory would be imported in the place of ours."""
 _CRITERIA = "criteria.yaml"
 _YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Reads by libyaml, if PyYAML was built with it, which is eight times faster."""
@@ -71,7 +73,7 @@ class Criteria(BaseModel):
         """Parse criteria. Raises PromptError where two have the same id, or one names a task that does not exist."""
         criteria = _validated(cls, text, file)
         ids = [rule.id for rule in criteria.rules]
-        if twice := sorted({one for one in ids if ids.count(one) > 1}):
+        if twice := sorted({rule for rule in ids if ids.count(rule) > 1}):
             raise PromptError(f"{file}: rules of the same id: {twice}")
         named = {name for rule in criteria.rules for name in rule.applies_to}
         if unknown := sorted(name for name in named if not _FILES.joinpath(f"{name}.yaml").is_file()):
@@ -139,6 +141,11 @@ class Prompt(BaseModel):
         """Whether the prompt includes experts' criteria."""
         return bool(self._criteria)
 
+    @property
+    def digest(self) -> str:
+        """A hash of the prompt and its criteria."""
+        return content_id(self.model_dump_json(), self._criteria)
+
     def with_criteria(self, criteria: Criteria) -> Prompt:
         """Return the prompt with other criteria. Raises PromptError if it includes none, or if none of them apply."""
         prompt = self.model_copy()
@@ -152,7 +159,14 @@ class Prompt(BaseModel):
         if slots.keys() != declared:
             missing, unknown = sorted(declared - slots.keys()), sorted(slots.keys() - declared)
             raise ValueError(f"task {self.name}: missing slots {missing}, unknown slots {unknown}")
-        values = {**slots, "criteria": self._criteria, "examples": [_shown(example) for example in self.examples]}
+        examples = [
+            {
+                "slots": example.slots,
+                "reply": example.reply if isinstance(example.reply, str) else orjson.dumps(example.reply).decode(),
+            }
+            for example in self.examples
+        ]
+        values = {**slots, "criteria": self._criteria, "examples": examples}
         try:
             system, user = _render(self.system, values), _render(self.user, values)
         except TemplateError as error:
@@ -192,12 +206,6 @@ class Prompt(BaseModel):
             raise PromptError(f"{file}: uses {undeclared}, not declared under slots")
         if unused := sorted(self.slots.keys() - used):
             raise PromptError(f"{file}: declares slots {unused} that neither system nor user uses")
-
-
-def _shown(example: Example) -> dict[str, Any]:
-    """Return an example as templates see it: its slots, and the text of its reply."""
-    reply = example.reply if isinstance(example.reply, str) else orjson.dumps(example.reply).decode()
-    return {"slots": example.slots, "reply": reply}
 
 
 def validation_message(error: ValidationError) -> str:

@@ -1,10 +1,11 @@
-"""The replies of tasks: their base class, the limits of texts and lists, and the form of one as people write it."""
+"""The replies of tasks: their base class, limits of texts and lists, their form in prompts, and the JSON in a text."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from annotated_types import GroupedMetadata, MaxLen
@@ -13,6 +14,25 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 _UPPER_LIMITS = frozenset(("maxLength", "maxItems"))
 _LENGTH_LIMITS = _UPPER_LIMITS | {"minLength", "minItems"}
 _DEEPEST = 8
+
+_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reflection|scratchpad)"
+_MARKS = {
+    rf"<(?P<tag>{_TAG})(?:\s[^>]*)?>": r"</(?P=tag)>",
+    r"\[THINK\]": r"\[/THINK\]",
+    "\N{WHITE LEFT-POINTING TRIANGLE}think\N{WHITE RIGHT-POINTING TRIANGLE}": (
+        "\N{WHITE LEFT-POINTING TRIANGLE}/think\N{WHITE RIGHT-POINTING TRIANGLE}"
+    ),
+    r"<\|START_THINKING\|>": r"<\|END_THINKING\|>",
+    r"<\|channel\|>analysis<\|message\|>": r"<\|end\|>",
+}
+"""What opens and closes a thought: tags of many models, and the marks of Mistral, Kimi, Cohere and gpt-oss."""
+_THOUGHT = re.compile("|".join(f"{opens}.*?{closes}" for opens, closes in _MARKS.items()), re.DOTALL | re.IGNORECASE)
+_THOUGHT_OPENS = re.compile("|".join(_MARKS), re.IGNORECASE)
+_THOUGHT_CLOSES = re.compile(rf"</{_TAG}>|{'|'.join([*_MARKS.values()][1:-1])}", re.IGNORECASE)
+_FENCE = re.compile(r"```[a-z]*[ ]*\n?(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
+_MOST_OBJECTS = 50
+"""Braces of a text at which an object is looked for: a text of braces alone would take quadratic time."""
+_DECODER = json.JSONDecoder(strict=False)  # engines with a grammar let control characters pass in strings
 
 
 class Reply(BaseModel):
@@ -38,19 +58,18 @@ class CutTo(GroupedMetadata):
 
     def __iter__(self) -> Iterator[object]:
         yield MaxLen(self.limit)
-        yield BeforeValidator(partial(_cut, self.limit))
+        yield BeforeValidator(self._cut)
 
-
-def _cut(limit: int, value: Any) -> Any:
-    if isinstance(value, list):
-        return value[:limit]
-    if not isinstance(value, str) or len(value) <= limit:
-        return value
-    text = value.strip()
-    if len(text) <= limit:
-        return text
-    cut = text[:limit]
-    return cut if text[limit].isspace() else cut.rpartition(" ")[0] or cut
+    def _cut(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return value[: self.limit]
+        if not isinstance(value, str) or len(value) <= self.limit:
+            return value
+        text = value.strip()
+        if len(text) <= self.limit:
+            return text
+        cut = text[: self.limit]
+        return cut if text[self.limit].isspace() else cut.rpartition(" ")[0] or cut
 
 
 Note: TypeAlias = Annotated[str, CutTo(1000)]
@@ -92,15 +111,62 @@ def _form(part: Mapping[str, Any], defs: Mapping[str, Any], depth: int) -> str:
     if "const" in part:
         return f'"{part["const"]}"'
     if "enum" in part:
-        return " | ".join(f'"{one}"' for one in part["enum"])
+        return " | ".join(f'"{value}"' for value in part["enum"])
     if choices := part.get("anyOf"):
-        return " | ".join("null" if one.get("type") == "null" else _form(one, defs, depth + 1) for one in choices)
+        return " | ".join("null" if kind.get("type") == "null" else _form(kind, defs, depth + 1) for kind in choices)
     kind = part.get("type")
     if kind == "object" or "properties" in part:
         fields = part.get("properties", {})
-        return "{" + ", ".join(f'"{name}": {_form(one, defs, depth + 1)}' for name, one in fields.items()) + "}"
+        return "{" + ", ".join(f'"{name}": {_form(field, defs, depth + 1)}' for name, field in fields.items()) + "}"
     if kind == "array":
         return f"[{_form(part.get('items', {}), defs, depth + 1)}]"
     if kind == "integer" and "minimum" in part and "maximum" in part:
         return f"{part['minimum']} | ... | {part['maximum']}"
     return {"string": '"..."', "boolean": "true | false", "integer": "1", "number": "1.5"}.get(str(kind), "...")
+
+
+def without_thoughts(reply: str) -> str | None:
+    """Return a reply without thoughts in tags and surrounding white space; None if a thought does not end."""
+    text = _THOUGHT.sub("", reply)
+    if _THOUGHT_OPENS.search(text):
+        return None
+    return _THOUGHT_CLOSES.split(text)[-1].strip()  # the prompt's template may have opened it
+
+
+def without_fences(text: str) -> str:
+    """Return a text without the marks of Markdown's code fences, and with what stands in them."""
+    return _FENCE.sub(r"\1", text).strip() if "```" in text else text
+
+
+def json_values(reply: str) -> Iterator[Any]:
+    """Yield what may be the JSON of a reply, the likeliest first.
+
+    These are the whole reply, then, outside of thoughts, the contents of fences and the outermost objects, of each the
+    last one first: a model that corrects itself gives its reply at the end.
+    """
+    yield from _decoded(reply)
+    text = without_thoughts(reply)
+    if text is None:
+        return
+    if text != reply:
+        yield from _decoded(text)
+    for fenced in reversed(list(_FENCE.finditer(text))):
+        yield from _decoded(fenced[1])
+    objects, start = [], text.find("{")
+    for _ in range(_MOST_OBJECTS):
+        if start < 0:
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, start)
+            objects.append(value)
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = text.find("{", end)
+    yield from reversed(objects)
+
+
+def _decoded(text: str) -> Iterator[Any]:
+    try:
+        yield _DECODER.decode(text.strip())
+    except (ValueError, RecursionError):
+        return

@@ -1,4 +1,4 @@
-"""The store of responses: segments of rows, found by the keys of their requests."""
+"""The store of responses: segments of rows, found by the keys of their requests, and the ledger of what they cost."""
 
 from __future__ import annotations
 
@@ -10,24 +10,30 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fdarx_core.llm.failures import TRANSIENT
+from fdarx_core.llm.model_config import ModelConfig, Prices
 from fdarx_core.llm.response_index import (
     SUFFIX,
+    SUMS,
+    TOKENS,
+    USAGE_COLUMNS,
     DamagedKeyFile,
     KeyFile,
     KeySource,
     KeyTable,
+    add_usage,
     digest_keys,
     open_key_file,
+    usage_of,
     write_key_file,
 )
-from fdarx_core.llm.response_usage import USAGE_COLUMNS, add_usage, usage_of
 from fdarx_core.records import Response, arrow_schema, from_table
 from fdarx_core.storage import Location, write_records
 from fdarx_core.storage.arrow_files import open_parquet
@@ -97,25 +103,29 @@ class ResponseStore:
             state["_carried"] = ([file.place for file in self._index.files], tables)
         return state
 
-    def index(self) -> Mapping[str, str]:
-        """Return the segment of each key, as a view that looks keys up. Raises StorageError where `root` is not there.
-
-        To iterate over the view or to count its keys, the column of keys of every segment is read.
-        """
-        self._loaded()
-        return _StoredKeys(self)
+    def index(self) -> dict[str, str]:
+        """Return the segment of each key. The column of keys of every segment is read. Raises StorageError."""
+        columns = self._columns(self.names(), ["key"])
+        segments = {name: dict.fromkeys(table["key"].to_pylist(), name) for name, table in columns}
+        return {key: name for keys in reversed(segments.values()) for key, name in keys.items()} | self._own
 
     def find(self, keys: Iterable[str]) -> dict[str, list[str]]:
         """Return, by key, the segments that may hold it, for those of the keys that have any. Reads no responses."""
         listed = list(dict.fromkeys(keys))
+        digests = digest_keys(listed)
+        order = np.argsort(digests)
+        ascending, positions = digests[order], order.tolist()
         while True:
+            found: dict[str, list[str]] = defaultdict(list)
             try:
-                found = self._search(listed)
+                for source in self._loaded().sources:
+                    for at, name in source.find(ascending):
+                        found[listed[positions[at]]].append(name)
             except DamagedKeyFile as error:
                 self._set_aside(error)
             else:
                 # of two segments with the same key, the first by name counts, in every process
-                own = {key: [name] for key in listed if (name := self._own.get(key))}
+                own = {key: [self._own[key]] for key in listed if key in self._own}
                 return {key: sorted(names) for key, names in found.items()} | own
 
     def has_written(self, key: str) -> bool:
@@ -141,12 +151,7 @@ class ResponseStore:
 
     def names(self) -> list[str]:
         """Return the names of all readable segments, sorted."""
-        return sorted({*self._own.values(), *(name for one in self._loaded().sources for name in one.names)})
-
-    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
-        """Yield these columns of each segment, without the segments that `take_over` copied."""
-        names = [name for name in self.names() if not name.startswith(_REUSED)]
-        yield from (table for _, table in self._columns(names, columns))
+        return sorted({*self._own.values(), *(name for source in self._loaded().sources for name in source.names)})
 
     def usage(self) -> pa.Table:
         """Return the sums of `response_usage` over all segments, without those that `take_over` copied."""
@@ -177,15 +182,14 @@ class ResponseStore:
             digest = blake2b("".join(segment).encode(), digest_size=12).hexdigest()
             segments[f"{task}/{digest}.parquet"] = segment
         with ThreadPoolExecutor(_WRITERS) as writers:
-            list(writers.map(self._write, segments, segments.values()))
+            places = [self.root / name for name in segments]
+            rows_of_segments = [list(segment.values()) for segment in segments.values()]
+            list(writers.map(write_records, places, rows_of_segments, repeat(Response)))
         for name, segment in segments.items():
             self._own |= dict.fromkeys(segment, name)
             self._remember(name, segment)
         if len(self._own) > _MOST_OWN:
             self.compact()
-
-    def _write(self, name: str, segment: dict[str, Response]) -> None:
-        write_records(self.root / name, list(segment.values()), Response)
 
     def compact(self, *, prune: bool = False) -> None:
         """Write the keys of segments that no key file covers into one, unless they are few.
@@ -194,21 +198,19 @@ class ResponseStore:
         the keys. With `prune`, the files that an earlier call merged are deleted; a process that still uses one reads
         the index anew. Raises StorageError.
         """
-        while True:
-            index = self._read_index()
+        index: _Index | None = None  # readers in other threads have the former index until the new one is whole
+        while index is None:
             try:
-                self._index = self._compacted(index, prune)
+                index = self._compacted(self._read_index(), prune)
             except DamagedKeyFile as error:
                 self._set_aside(error)
-            else:
-                covered = {name for source in self._index.sources for name in source.names}
-                self._own = {key: name for key, name in self._own.items() if name not in covered}
-                return
+        self._index = index
+        covered = {name for source in index.sources for name in source.names}
+        self._own = {key: name for key, name in self._own.items() if name not in covered}
 
     def _compacted(self, index: _Index, prune: bool) -> _Index:
-        if prune:
-            for place in index.unused:
-                place.delete()
+        for place in index.unused if prune else ():
+            place.delete()
         count = sum(table.count for table in index.tables)
         if sum(len(table.names) for table in index.tables) <= _FEW_SEGMENTS and count <= _FEW_KEYS:
             return index
@@ -230,10 +232,18 @@ class ResponseStore:
 
     def _read_index(self) -> _Index:
         # Key files are listed before segments: all segments that they name are then in the second list.
-        opened, unused = self._key_files()
-        listed = {str(file).removeprefix(f"{self.root}/") for file in self.root.list(recursive=True)}
-        index, left = _Index([], [], unused), set(listed)
+        index, opened = _Index([], []), list[KeyFile]()
+        for place in (self.root / _INDEX).list():
+            if place.suffix == SUFFIX:
+                try:
+                    opened.append(open_key_file(place))
+                except DamagedKeyFile as error:
+                    self._set_aside(error)
+                    index.unused.append(place)
+        left = {str(file).removeprefix(f"{self.root}/") for file in self.root.list(recursive=True)}
         for file in sorted(opened, key=lambda file: (-file.count, file.place)):
+            if f"{_INDEX}/{file.place.name}" in self.ignored:
+                continue
             if left.issuperset(file.names):
                 index.files.append(file)
                 left -= set(file.names)
@@ -243,17 +253,6 @@ class ResponseStore:
         starts = range(0, len(names), _SEGMENTS_PER_TABLE)
         index.tables = [self._table(names[start : start + _SEGMENTS_PER_TABLE]) for start in starts]
         return index
-
-    def _key_files(self) -> tuple[list[KeyFile], list[Location]]:
-        opened, damaged = [], []
-        for place in (self.root / _INDEX).list():
-            try:
-                if place.suffix == SUFFIX:
-                    opened.append(open_key_file(place))
-            except DamagedKeyFile as error:
-                self._set_aside(error)
-                damaged.append(place)
-        return [file for file in opened if f"{_INDEX}/{file.place.name}" not in self.ignored], damaged
 
     def _table(self, names: Sequence[str]) -> KeyTable:
         """Return the keys and sums of some segments, from their columns."""
@@ -266,16 +265,6 @@ class ResponseStore:
             if counted:
                 sums = [add_usage([*sums, usage_of(pa.concat_tables(counted, promote_options="default"))])]
         return KeyTable.of(segments, add_usage(sums))
-
-    def _search(self, keys: Sequence[str]) -> dict[str, list[str]]:
-        digests = digest_keys(keys)
-        order = np.argsort(digests)
-        ascending, positions = digests[order], order.tolist()
-        found: dict[str, list[str]] = defaultdict(list)
-        for source in self._loaded().sources:
-            for at, name in source.find(ascending):
-                found[keys[positions[at]]].append(name)
-        return found
 
     def _set_aside(self, error: DamagedKeyFile) -> None:
         """Go on without a key file: its segments are read again."""
@@ -313,30 +302,29 @@ class ResponseStore:
         with ThreadPoolExecutor(_READERS) as readers:
             for start in range(0, len(names), _READERS):
                 batch = names[start : start + _READERS]
-                missing = [name for name in batch if name not in self._cache]
-                data = dict(
-                    zip(missing, readers.map(lambda name: (self.root / name).read_bytes(), missing), strict=True)
-                )
+                segments = {name: self._cache[name] for name in batch if name in self._cache}
+                missing = [name for name in batch if name not in segments]
+                segments |= zip(missing, readers.map(self._read_segment, missing), strict=True)
                 for name in batch:
-                    yield name, self._segment(name, data.get(name))
+                    self._remember(name, segments[name])
+                    yield name, segments[name]
 
-    def _segment(self, name: str, data: bytes | None) -> dict[str, Response]:
-        """Return a segment from its bytes, None if it is in the cache."""
-        if name not in self._cache:
-            try:
-                file = self.root / name
-                table = open_parquet(data or file.read_bytes(), file).read()
-                self._remember(name, {row.key: row for row in from_table(table, Response)})
-            except _UNREADABLE as error:
-                self._ignore(name, error)
-                return {}
-        self._cache.move_to_end(name)
-        return self._cache[name]
+    def _read_segment(self, name: str) -> dict[str, Response]:
+        file = self.root / name
+        data = file.read_bytes()
+        try:
+            return {row.key: row for row in from_table(open_parquet(data, file).read(), Response)}
+        except _UNREADABLE as error:
+            self._ignore(name, error)
+            return {}
 
     def _remember(self, name: str, segment: dict[str, Response]) -> None:
-        self._cache[name] = segment
-        if len(self._cache) > _CACHED_SEGMENTS:
-            self._cache.popitem(last=False)
+        """Keep the segment in memory, unless it could not be read, as the last one to be forgotten."""
+        if segment:
+            self._cache[name] = segment
+            self._cache.move_to_end(name)
+            if len(self._cache) > _CACHED_SEGMENTS:
+                self._cache.popitem(last=False)
 
     def _ignore(self, name: str, error: Exception) -> None:
         self.ignored[name] = " ".join(str(error).split())
@@ -344,18 +332,58 @@ class ResponseStore:
         _LOG.warning("%s is not a readable segment of responses; its requests are sent again: %s", file, error)
 
 
-class _StoredKeys(Mapping[str, str]):
-    """The segment of each key of a store."""
+def ledger(store: ResponseStore, models: Mapping[str, ModelConfig]) -> list[dict[str, Any]]:
+    """Return a row for each task and endpoint in the store, sorted by name, as `run.json` has it.
 
-    def __init__(self, store: ResponseStore) -> None:
-        self._store = store
+    `failed` counts responses without a reply, undecided ones aside, `retries` all attempts beyond the first. Tokens
+    are the server's counts, `cost` is in US dollars (None without prices), latencies are in seconds and have three
+    significant digits. `batched` counts the responses that came by a batch API.
+    """
+    usage = store.usage()
+    pairs = (
+        usage.group_by(["task", "endpoint"]).aggregate([]).sort_by([("task", "ascending"), ("endpoint", "ascending")])
+    )
+    return [_row(usage, pair["task"], pair["endpoint"], models.get(pair["endpoint"])) for pair in pairs.to_pylist()]
 
-    def __getitem__(self, key: str) -> str:
-        return self._store.find([key])[key][0]
 
-    def __iter__(self) -> Iterator[str]:
-        tables = self._store._columns(self._store.names(), ["key"])
-        return iter({key: None for _, table in tables for key in table["key"].to_pylist()})
+def _row(usage: pa.Table, task: str, endpoint: str, model: ModelConfig | None) -> dict[str, Any]:
+    own = usage.filter((pc.field("task") == task) & (pc.field("endpoint") == endpoint))
+    direct, batched = (
+        {name: int(pc.sum(rows[name], min_count=0).as_py()) for name in SUMS}
+        for rows in (own.filter(pc.field("batched") == by_batch) for by_batch in (False, True))
+    )
+    sums = {name: direct[name] + batched[name] for name in SUMS}
+    prices = model.prices if model else None
+    p50, p95, p99 = _latency_quantiles(own, (0.5, 0.95, 0.99))
+    return {
+        "task": task,
+        "endpoint": endpoint,
+        "requests": sums["requests"],
+        "retries": sums["attempts"] - sums["requests"],
+        "failed": sums["failed"],
+        "batched": batched["requests"],
+        "prompt_tokens": sums["prompt_tokens"],
+        "cached_tokens": sums["cached_tokens"],
+        "completion_tokens": sums["completion_tokens"],
+        "cost": _cost(prices, direct, batched=False) + _cost(prices, batched, batched=True) if prices else None,
+        "latency_p50": p50,
+        "latency_p95": p95,
+        "latency_p99": p99,
+    }
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+
+def _cost(prices: Prices, sums: Mapping[str, int], *, batched: bool) -> float:
+    response = Response("", "", 0, "", "", batched=batched)
+    for name in TOKENS:
+        setattr(response, name, sums[name])
+    return prices.cost(response)
+
+
+def _latency_quantiles(usage: pa.Table, shares: Sequence[float]) -> list[float]:
+    """Return quantiles of the latencies by linear interpolation between neighbours, as `numpy.quantile` does."""
+    ordered = usage.sort_by("latency_s")
+    counts = ordered["requests"].to_numpy()
+    ends = np.cumsum(counts)
+    first_and_last = np.column_stack([ends - counts, ends - 1]).ravel()  # positions of each distinct latency
+    values = np.repeat(ordered["latency_s"].to_numpy(), 2)
+    return [round(float(value), 3) for value in np.interp(np.multiply(shares, ends[-1] - 1), first_and_last, values)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from hashlib import blake2b
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, NoReturn, cast
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar
 
 from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, validation_message
-from fdarx_core.llm.reply_text import json_values, without_thoughts
+from fdarx_core.llm.reply import json_values, without_thoughts
 from fdarx_core.records import Request, Response
 
 _PLAIN_TEXT = "text"
@@ -123,9 +123,8 @@ class Task(Generic[ReplyT]):
         """
         system, user = self.prompt.render(slots)
         messages = [system, *self._example_turns, user]
-        request = Request(
-            "", self.name, self.version, endpoint, dict(slots), messages, self._schema, dict(sampling or {})
-        )
+        schema, parameters = self._schema, dict(sampling or {})
+        request = Request("", self.name, self.version, endpoint, dict(slots), messages, schema, parameters)
         shown = {name: value for name, value in slots.items() if name not in self.prompt.baseline_slots}
         # What only the built-in rules read is no part of a model's request: the same messages are not sent twice.
         request.key = request_key(request if endpoint == _BUILT_IN else replace(request, slots=shown))
@@ -141,9 +140,9 @@ class Task(Generic[ReplyT]):
         reply: BaseModel | str = text
         if issubclass(self.reply, BaseModel):
             reply = self._structured(text)
-        said = self._telling_texts(reply)
-        if said and any(said <= shown for shown in self._example_texts):
-            raise Unparsable("copied_example", f"it repeats an example of the prompt: {min(said)[:120]!r}")
+        texts = self._telling_texts(reply)
+        if texts and any(texts <= shown for shown in self._example_texts):
+            raise Unparsable("copied_example", f"it repeats an example of the prompt: {min(texts)[:120]!r}")
         return cast(ReplyT, reply)
 
     def _structured(self, text: str) -> BaseModel:
@@ -158,10 +157,12 @@ class Task(Generic[ReplyT]):
         found = False
         for value in json_values(text):
             try:
-                return reply_class.model_validate_json(orjson.dumps(value))
+                # escapes of unpaired surrogates, which grammars allow and no file can hold, become "?"
+                storable = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+                return reply_class.model_validate_json(storable)
             except ValidationError as error:
                 fault, found = (fault if found else error), True
-            except TypeError:  # what is no JSON for others, such as unpaired surrogates
+            except RecursionError:
                 continue
         raise Unparsable("wrong_shape" if found else "invalid_json", validation_message(fault))
 
@@ -176,7 +177,14 @@ class Task(Generic[ReplyT]):
 
     @cached_property
     def _example_turns(self) -> list[dict[str, str]]:
-        return self.prompt.example_turns(self._example_text)
+        def text_of(reply: Any) -> str:
+            if issubclass(self.reply, BaseModel):
+                return orjson.dumps(self.reply.model_validate(reply).model_dump()).decode()
+            if not isinstance(reply, str) or not reply.strip():
+                raise ValueError("its reply is no text, as the replies of this task are")
+            return reply.strip()
+
+        return self.prompt.example_turns(text_of)
 
     @cached_property
     def _example_texts(self) -> list[frozenset[str]]:
@@ -192,13 +200,6 @@ class Task(Generic[ReplyT]):
         Such are the names of categories, and the sentence with which a model is to refuse.
         """
         return frozenset(text for text in _long_texts(reply) if text not in self._asked_for)
-
-    def _example_text(self, reply: Any) -> str:
-        if issubclass(self.reply, BaseModel):
-            return orjson.dumps(self.reply.model_validate(reply).model_dump()).decode()
-        if not isinstance(reply, str) or not reply.strip():
-            raise ValueError("its reply is no text, as the replies of this task are")
-        return reply.strip()
 
 
 def _long_texts(value: Any) -> frozenset[str]:
@@ -260,6 +261,10 @@ def request_key(request: Request) -> str:
 _RULE_FILES = frozenset((".py", ".yaml", ".tsv", ".json"))
 
 
+_SOURCES = Path(__file__).resolve().parents[2]
+"""The folder of the packages of this project; folders in the working directory may have the same names."""
+
+
 def source_digest(*modules: str) -> str:
     """Return 16 hexadecimal digits of all .py, .yaml, .tsv and .json files of these modules and packages; imports none.
 
@@ -268,12 +273,10 @@ def source_digest(*modules: str) -> str:
     """
     digest = blake2b(digest_size=8)
     for module in modules:
-        spec = find_spec(module)
-        if spec is None or spec.origin is None:
-            raise ValueError(f"there is no module {module}")
-        root, files = Path(spec.origin).parent, [Path(spec.origin)]
-        if spec.submodule_search_locations:
-            files = sorted(path for path in root.rglob("*") if path.suffix in _RULE_FILES)
+        root = _SOURCES.joinpath(*module.split("."))
+        files = sorted(path for path in root.rglob("*") if path.suffix in _RULE_FILES)
+        if not root.is_dir():
+            files, root = [root.with_suffix(".py")], root.parent
         for file in files:
             digest.update(f"{module}/{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -14,11 +13,11 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from fdarx_core.llm import access
-from fdarx_core.llm.access import Proxy
 from fdarx_core.llm.credentials import Credentials, IssuedKey
 from fdarx_core.llm.failures import TRANSIENT, EndpointStopped, Failure, connection_failure, status_failure
 from fdarx_core.llm.model_config import ModelConfig
-from fdarx_core.llm.wire_formats import EventDecoder, WireFormat
+from fdarx_core.llm.streaming import EventDecoder
+from fdarx_core.llm.wire_formats import WireFormat
 
 _CONNECT_S = 30.0
 _IDLE_S = 4.0
@@ -31,39 +30,17 @@ _BLANK = b" \t\r\n\\nrt"
 """White space as a JSON body holds it: plain between values, escaped within them."""
 
 
-class Transport(ABC):
-    """Carries the requests of one model to its server. No secret is in what it returns or raises.
+class HttpTransport:
+    """Carries the requests of one model to its server by one aiohttp session, directly or through a proxy.
 
-    It opens at first use, after `credentials` have read the key. A pickled transport holds neither session nor key.
+    It opens at first use, after `credentials` have read the key. A pickled transport holds neither session nor key. No
+    secret is in what it returns or raises. `reached` says that the server has answered with status 200, so that its
+    address and the key are right; `answered_at` is when it did so last.
     """
 
-    def __init__(self, config: ModelConfig, credentials: Credentials) -> None:
-        self.answered_at = 0.0
-        self.proxy: Proxy | None = None
-        self._config, self._credentials = config, credentials
-
-    @abstractmethod
-    async def post(self, body: bytes) -> bytes:
-        """Return the body of a reply with status 200. Raises Failure for any other, EndpointStopped without access."""
-
-    @abstractmethod
-    def events(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        """Yield the data of the events of a reply as they arrive; a reply in plain JSON is one event.
-
-        Raises as `post`. Closing the generator before its end closes the connection.
-        """
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close the connections."""
-
-
-class HttpTransport(Transport):
-    """One aiohttp session, directly or through a proxy."""
-
     def __init__(self, config: ModelConfig, credentials: Credentials, wire: WireFormat) -> None:
-        super().__init__(config, credentials)
-        self._wire = wire
+        self.answered_at, self.reached = 0.0, False
+        self._config, self._credentials, self._wire = config, credentials, wire
         self._url = URL(wire.url(config.base_url)).update_query(config.query)
         self._session: aiohttp.ClientSession | None = None
         self._key: IssuedKey | None = None
@@ -73,48 +50,62 @@ class HttpTransport(Transport):
         return self.__dict__ | {"_session": None, "_key": None, "_options": {"allow_redirects": False}}
 
     async def post(self, body: bytes) -> bytes:
-        session, key = self._open()
-        try:
-            async with session.post(self._url, data=body, **self._options) as reply:
-                data = await self._checked_body(reply, key)
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            # no context: it would hold the request, and so the key in its headers
-            raise connection_failure(error, self.answered_at > 0) from None
+        """Return the body of a reply with status 200. Raises Failure for any other, EndpointStopped without access."""
+        async with self._request("POST", self._url, body) as (reply, key):
+            data = await self._checked_body(reply, key)
         self.answered_at = time.monotonic()
         return data
 
     async def events(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        session, key = self._open()
-        try:
-            async with session.post(self._url, data=body, **self._options) as reply:
-                if reply.status != 200 or reply.content_type == "application/json":
-                    data = await self._checked_body(reply, key)
+        """Yield the data of the events of a reply as they arrive; a reply in plain JSON is one event.
+
+        Raises as `post`. Closing the generator before its end closes the connection.
+        """
+        async with self._request("POST", self._url, body) as (reply, key):
+            if reply.status != 200 or reply.content_type == "application/json":
+                data = await self._checked_body(reply, key)
+                self.answered_at = time.monotonic()
+                yield data
+                return
+            key.accepted = self.reached = True
+            decoder, counted = EventDecoder(), _CountedBytes(_MAX_STREAM_BYTES)
+            while chunk := await reply.content.readany():
+                counted.add(chunk)
+                for event in decoder.feed(chunk):
                     self.answered_at = time.monotonic()
-                    yield data
-                    return
-                key.accepted = True
-                async with aclosing(_events_of(reply)) as events:
-                    async for data in events:
-                        self.answered_at = time.monotonic()
-                        yield self._credentials.redacted_bytes(data)
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            raise connection_failure(error, self.answered_at > 0) from None
+                    yield self._credentials.redacted_bytes(event)
+            for event in decoder.finish():
+                yield self._credentials.redacted_bytes(event)
 
     async def close(self) -> None:
+        """Close the connections."""
         if self._session:
             await self._session.close()
             self._session = self._key = None
 
+    @asynccontextmanager
+    async def _request(
+        self, method: str, url: URL, data: Any = None, content_type: str = "", **options: Any
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, IssuedKey]]:
+        """Send a request; the value is its reply, and the key that it was sent with. Raises Failure without a reply."""
+        session, key = self._open()
+        options = {**self._options, **options}
+        if content_type:
+            options["headers"] = {**self._options["headers"], "Content-Type": content_type}
+        try:
+            async with session.request(method, url, data=data, **options) as reply:
+                yield reply, key
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+            # no context: it would hold the request, and so the key in its headers
+            raise connection_failure(error, self.reached) from None
+
     async def _checked_body(self, reply: aiohttp.ClientResponse, key: IssuedKey) -> bytes:
         data = self._credentials.redacted_bytes(await read_body(reply.content))
         if reply.status == 200:
-            key.accepted = True
+            key.accepted = self.reached = True
             return data
-        failure = self._failure(reply, data)
+        failure = status_failure(reply.status, reply.headers, data, self.reached)
         raise self._credentials.after_401(key, failure) if reply.status == 401 else failure
-
-    def _failure(self, reply: aiohttp.ClientResponse, body: bytes) -> Failure:
-        return status_failure(reply.status, reply.headers, body, self.answered_at > 0)
 
     def _open(self) -> tuple[aiohttp.ClientSession, IssuedKey]:
         """Return the session and the latest key, which is then among the options of a request.
@@ -132,13 +123,11 @@ class HttpTransport(Transport):
     def _new_session(self) -> aiohttp.ClientSession:
         config = self._config
         try:
-            self.proxy = config.find_proxy()
             ssl = access.tls_context(config.ca_file) if config.ca_file else True
         except ValueError as error:
             raise EndpointStopped(f"model {config.name}: {error}") from None
-        if self.proxy:
-            self.proxy = self.proxy._replace(login="")
-            self._options["proxy"] = self.proxy.address
+        if self._credentials.proxy:
+            self._options["proxy"] = self._credentials.proxy.address
             if self._url.scheme == "https" and self._credentials.proxy_authorization:
                 self._options["proxy_headers"] = {"Proxy-Authorization": self._credentials.proxy_authorization}
         return aiohttp.ClientSession(
@@ -152,10 +141,8 @@ class HttpTransport(Transport):
         headers = {"Content-Type": "application/json", **self._wire.headers("" if name else key)}
         if name and key:
             headers[name] = f"Bearer {key}" if name.lower() == "authorization" else key
-        if self.proxy and self._url.scheme == "http" and credentials.proxy_authorization:
-            headers["Proxy-Authorization"] = (
-                credentials.proxy_authorization
-            )  # there is no tunnel, the proxy reads these
+        if credentials.proxy and self._url.scheme == "http" and credentials.proxy_authorization:
+            headers["Proxy-Authorization"] = credentials.proxy_authorization  # the proxy reads them without a tunnel
         return headers | credentials.headers
 
 
@@ -187,13 +174,3 @@ class _CountedBytes:
             raise Failure("whitespace_loop", detail)
         if self._size > self._max_bytes:
             raise Failure(f"{TRANSIENT}reply_too_large", f"gave up after {self._size} bytes")
-
-
-async def _events_of(reply: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    decoder, counted = EventDecoder(), _CountedBytes(_MAX_STREAM_BYTES)
-    while chunk := await reply.content.readany():
-        counted.add(chunk)
-        for event in decoder.feed(chunk):
-            yield event
-    for event in decoder.finish():
-        yield event

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 
 import orjson
 
-from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, rejects_structured_output, reported_failure
+from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, reported_failure
 from fdarx_core.llm.model_config import VOTE
 from fdarx_core.plugins import Registry
 from fdarx_core.records import Request
@@ -23,51 +23,21 @@ BLANK_CHARACTERS = 4096
 
 _MAX_TOKENS = 2**40
 _BLANK_LOOP = re.compile(rf"\s{{{BLANK_CHARACTERS},}}")
+_REFUSED_SYSTEM = re.compile(
+    r"system (?:role|message|instruction|prompt)s?\b.{0,60}(?:not|n't|un)|"
+    r"(?:not|n't|un)\w*\b.{0,60}system (?:role|message)|roles must alternate",
+    re.IGNORECASE,
+)
 _REFUSED_LIMIT = re.compile(r"(?:max|min)(?:imum)?_?(?:length|items)", re.I)
 """A limit of lengths in a refusal; OpenAI and Anthropic refuse those of texts in their strict schemas."""
-_LINE_END = re.compile(rb"\r\n|\n|\r")
+_UNSUPPORTED = re.compile(
+    r"response_format|json_schema|json_object|json mode|structured|guided|grammar|output_config|tool_choice|schema",
+    re.IGNORECASE,
+)
+"""What servers name that do not support the requested form of structured output."""
 _ANTHROPIC_VERSION = "2023-06-01"
 _WEAKER: dict[OutputMode, OutputMode] = {"json_schema": "json_object", "json_object": "text"}
 _FINISH_REASONS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
-
-
-class EventDecoder:
-    """Decodes the data of one stream of server-sent events, which may be cut into portions anywhere.
-
-    Names, comments, other fields and events without data are skipped. Source: WHATWG HTML standard, "Server-sent
-    events".
-    """
-
-    def __init__(self) -> None:
-        self._line: list[bytes] = []
-        self._after_return = False
-        self._data: list[bytes] = []
-
-    def feed(self, portion: bytes) -> Iterator[bytes]:
-        """Yield the data of the events that end in this portion."""
-        if not portion:
-            return
-        if self._after_return:  # the second half of a line end
-            portion = portion.removeprefix(b"\n")
-        self._after_return = portion.endswith(b"\r")
-        first, *lines = _LINE_END.split(portion)
-        self._line.append(first)
-        for line in lines:
-            yield from self._end_line(b"".join(self._line))
-            self._line = [line]
-
-    def finish(self) -> Iterator[bytes]:
-        """Yield the data of the last event where it lacks only its final blank line, as some servers send it."""
-        yield from self._end_line(b"".join(self._line))
-        yield from self._end_line(b"")
-
-    def _end_line(self, line: bytes) -> Iterator[bytes]:
-        field, _, value = line.partition(b":")
-        if field == b"data":
-            self._data.append(value.removeprefix(b" "))
-        elif not line and self._data:
-            yield b"\n".join(self._data)
-            self._data = []
 
 
 class TokenUsage(NamedTuple):
@@ -99,13 +69,14 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class ServerFeatures:
-    """What a server supports: structured output, the name of its token limit, `stream_options` for token counts, and
-    limits of lengths in the schema of the reply."""
+    """What a server supports: structured output, the name of its token limit, `stream_options` for token counts, limits
+    of lengths in the schema of the reply, and system messages."""
 
     mode: OutputMode = "text"
     token_limit: str = "max_tokens"
     stream_options: bool = True
     length_limits: bool = True
+    system_role: bool = True
 
     def without_refused(self, failure: Failure, *, may_weaken: bool) -> ServerFeatures | None:
         """Return the features without that which a refused request names; None where it names none of them.
@@ -116,11 +87,12 @@ class ServerFeatures:
             return replace(self, token_limit="max_completion_tokens")
         if "stream_options" in failure.detail and self.stream_options:
             return replace(self, stream_options=False)
+        if self.system_role and _REFUSED_SYSTEM.search(failure.detail):
+            return replace(self, system_role=False)
         if self.mode != "text" and self.length_limits and _REFUSED_LIMIT.search(failure.detail):
             return replace(self, length_limits=False)
-        if may_weaken and self.mode in _WEAKER and rejects_structured_output(failure):
-            return replace(self, mode=_WEAKER[self.mode])
-        return None
+        refused = failure.reason == "refused_request" and _UNSUPPORTED.search(failure.detail)
+        return replace(self, mode=_WEAKER[self.mode]) if may_weaken and self.mode in _WEAKER and refused else None
 
 
 class OpenAIFormat:
@@ -152,13 +124,17 @@ class OpenAIFormat:
         Raises Failure where the server generated nothing, and KeyError, IndexError, TypeError or AttributeError where
         the reply does not belong to this API.
         """
+        if reply.get("error") and not reply.get("choices"):
+            raise reported_failure(orjson.dumps(reply), reply["error"])
         if not reply["choices"]:
             raise Failure(f"{TRANSIENT}empty_choices", "the list of choices is empty")
         choice = reply["choices"][0]
-        message, finish_reason = choice["message"], str(choice.get("finish_reason") or "stop")
+        if choice.get("error"):  # of a provider to whom the server passed the request on
+            raise reported_failure(orjson.dumps({"error": choice["error"]}), choice["error"])
+        message, finish_reason = choice.get("message") or {}, str(choice.get("finish_reason") or "stop")
         if message.get("refusal"):
             return Completion(str(message["refusal"]), finish_reason, _openai_usage(reply), "refusal")
-        text = _content_text(message["content"])
+        text = _content_text(message.get("content"))
         reason = "null_content" if text is None and finish_reason != "length" else ""  # all tokens may be reasoning
         return Completion(text or "", finish_reason, _openai_usage(reply), reason)
 
@@ -214,7 +190,11 @@ class AnthropicFormat:
         return {"stream": True}
 
     def completion(self, reply: Mapping[str, Any]) -> Completion:
-        text = "".join(_block_text(block) for block in reply["content"])
+        text = "".join(
+            orjson.dumps(block["input"]).decode() if block["type"] == "tool_use" else str(block["text"])
+            for block in reply["content"]
+            if block["type"] in ("tool_use", "text")
+        )
         finish_reason = _FINISH_REASONS.get(reply["stop_reason"], "stop")
         reason = "refusal" if finish_reason == "refusal" else ""
         if not reply["content"] and finish_reason == "stop":
@@ -256,11 +236,21 @@ class WireFormat(Protocol):
     def delta(self, event: bytes) -> Completion: ...
 
 
-WIRE_FORMATS: Registry[WireFormat] = Registry(
-    "model kind", {"openai": OpenAIFormat(), "anthropic": AnthropicFormat(), "litellm": OpenAIFormat()}
-)
-"""By the `kind` of a model's configuration; packages add theirs by entry points of the group `fdarx.model_kinds`.
-litellm translates to and from OpenAI's format."""
+WIRE_FORMATS: Registry[WireFormat] = Registry("model kind", {"openai": OpenAIFormat(), "anthropic": AnthropicFormat()})
+"""By the `kind` of a model's configuration; packages add theirs by entry points of the group `fdarx.model_kinds`."""
+
+
+def without_system(messages: Messages) -> Messages:
+    """Return messages in which the text of the system messages stands before the first turn of the user.
+
+    The templates of some models, such as Gemma's, take no system message.
+    """
+    system = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
+    turns = [message for message in messages if message["role"] != "system"]
+    if not system or not turns:
+        return messages
+    first = {**turns[0], "content": f"{system}\n\n{turns[0]['content']}"}
+    return [first, *turns[1:]]
 
 
 def token_count(value: Any) -> int:
@@ -279,21 +269,22 @@ def _sampling(request: Request) -> dict[str, Any]:
     return {name: value for name, value in request.sampling.items() if name not in ("structured", VOTE)}
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, an empty one for any other value: counts of tokens are no reason to lose a reply."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def _openai_usage(reply: Mapping[str, Any]) -> TokenUsage:
-    usage = reply.get("usage") or {}
-    details = usage.get("prompt_tokens_details") or {}
-    counts = (
-        usage.get("prompt_tokens"),
-        details.get("cached_tokens"),
-        usage.get("completion_tokens"),
-        details.get("cache_write_tokens"),
-    )
+    usage = _mapping(reply.get("usage"))
+    details = _mapping(usage.get("prompt_tokens_details"))
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    counts = (prompt, details.get("cached_tokens"), completion, details.get("cache_write_tokens"))
     return TokenUsage(*map(token_count, counts))
 
 
 def _anthropic_usage(reply: Mapping[str, Any]) -> TokenUsage:
     """Return the usage of a reply. Its `input_tokens` exclude tokens read from or written to the cache."""
-    usage = reply.get("usage") or {}
+    usage = _mapping(reply.get("usage"))
     names = ("input_tokens", "cache_read_input_tokens", "output_tokens", "cache_creation_input_tokens")
     fresh, cached, completion, written = (token_count(usage.get(name)) for name in names)
     return TokenUsage(fresh + cached + written, cached, completion, written)
@@ -306,9 +297,3 @@ def _content_text(content: Any) -> str | None:
     if content is not None and not isinstance(content, str):
         raise TypeError(f"content is {type(content).__name__}")
     return content
-
-
-def _block_text(block: Mapping[str, Any]) -> str:
-    if block["type"] == "tool_use":
-        return orjson.dumps(block["input"]).decode()
-    return str(block["text"]) if block["type"] == "text" else ""

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
+
+from rapidfuzz.distance import Prefix
 
 from fdarx_core.llm import (
     Asker,
-    AskingStopped,
     AsyncEndpoint,
     Baseline,
     BatchEndpoint,
+    BatchFileEndpoint,
     BatchRecords,
     Counters,
     HttpEndpoint,
@@ -29,7 +31,6 @@ from fdarx_core.llm import (
 from fdarx_core.llm.baseline import response_to
 from fdarx_core.llm.batch_endpoint import BatchedRequests
 from fdarx_core.llm.batch_formats import BATCH_FORMATS
-from fdarx_core.llm.leased_limits import LimitLeases
 from fdarx_core.llm.model_config import FRAME_TOKENS, TokenCounter, token_counter
 from fdarx_core.pipeline.steps import Part, ResourceStep, Stage, Step, StepContext, run_steps, run_steps_async
 from fdarx_core.records import Request, Response
@@ -68,7 +69,7 @@ Counted: TypeAlias = Sequence[tuple[str, int]]
 
 
 @dataclass(slots=True)
-class Tally:
+class _Tally:
     """Answers as the rules would, and notes what a model in their place would read and write.
 
     A request of a task without rules gets the longest reply among the examples of its prompt.
@@ -80,38 +81,29 @@ class Tally:
     before: dict[str, Counted] = field(default_factory=dict)
 
     def __call__(self, requests: Sequence[Request]) -> list[Response]:
-        responses = [
-            self.rules.answer([one])[0] if one.task in self.rules.tasks else response_to(one, _usual_reply(one))
-            for one in requests
-        ]
-        self.planned += [self._count(*pair) for pair in zip(requests, responses, strict=True)]
+        responses = []
+        for request in requests:
+            if request.task in self.rules.tasks:
+                responses += self.rules.answer([request])
+            else:
+                examples = (message["content"] for message in request.messages if message["role"] == "assistant")
+                responses.append(response_to(request, max(examples, key=len, default=_USUAL_REPLY)))
+            self.note([request])
+            row, model = self.planned[-1], self.models.get(request.endpoint)
+            if model is not None:  # rules read no tokens
+                counter, _ = token_counter(model)
+                counted = count_prompt(self.before, request.endpoint, request.messages, counter)
+                row.prompt_tokens, row.shared_tokens = counted
+                row.completion_tokens = counter(responses[-1].text)
+                limit = model.context_length
+                row.too_long = int(limit is not None and row.prompt_tokens + model.max_tokens > limit)
         return responses
 
     def note(self, requests: Sequence[Request]) -> None:
-        """Record requests to an endpoint that reads no tokens."""
-        self.planned += map(_row, requests)
-
-    def _count(self, request: Request, response: Response) -> PlanRow:
-        row, model = _row(request), self.models.get(request.endpoint)
-        if model is not None:  # rules read no tokens
-            counter, _ = token_counter(model)
-            row.prompt_tokens, row.shared_tokens = count_prompt(
-                self.before, request.endpoint, request.messages, counter
-            )
-            row.completion_tokens = counter(response.text)
-            limit = model.context_length
-            row.too_long = int(limit is not None and row.prompt_tokens + model.max_tokens > limit)
-        return row
-
-
-def _usual_reply(request: Request) -> str:
-    """Return a reply of about the usual length: the longest of the prompt's examples, else some words."""
-    examples = (one["content"] for one in request.messages if one["role"] == "assistant")
-    return max(examples, key=len, default=_USUAL_REPLY)
-
-
-def _row(request: Request) -> PlanRow:
-    return PlanRow(request.task, request.endpoint, requests=1, key=int(request.key[:16], 16))
+        """Record requests, without the tokens that a model reads and writes."""
+        for request in requests:
+            key = int(request.key[:16], 16)
+            self.planned.append(PlanRow(request.task, request.endpoint, requests=1, key=key))
 
 
 def count_prompt(
@@ -126,7 +118,13 @@ def count_prompt(
     texts = [message["content"] for message in messages]
     now = [(text, known[text] if text in known else counter(text) + FRAME_TOKENS) for text in texts]
     before[endpoint] = now
-    return sum(tokens for _, tokens in now), _shared(last, now, counter)
+    shared = 0
+    for (old, _), (new, tokens) in zip(last, now, strict=False):
+        if old != new:
+            shared += counter(new[: Prefix.similarity(old, new)])
+            break
+        shared += tokens
+    return sum(tokens for _, tokens in now), shared
 
 
 def add_up(parts: Iterable[Sequence[PlanRow]], models: Mapping[str, ModelConfig]) -> list[PlanRow]:
@@ -136,15 +134,12 @@ def add_up(parts: Iterable[Sequence[PlanRow]], models: Mapping[str, ModelConfig]
     """
     sums: dict[tuple[str, str], PlanRow] = {}
     seen: set[int] = set()
-    for one in (one for part in parts for one in part):
-        row = sums.setdefault((one.task, one.endpoint), PlanRow(one.task, one.endpoint))
-        if one.key not in seen:
-            seen.add(one.key)
-            row.requests += one.requests
-            row.prompt_tokens += one.prompt_tokens
-            row.shared_tokens += one.shared_tokens
-            row.completion_tokens += one.completion_tokens
-            row.too_long += one.too_long
+    for planned in chain.from_iterable(parts):
+        row = sums.setdefault((planned.task, planned.endpoint), PlanRow(planned.task, planned.endpoint))
+        if planned.key not in seen:
+            seen.add(planned.key)
+            for name in ("requests", "prompt_tokens", "shared_tokens", "completion_tokens", "too_long"):
+                setattr(row, name, getattr(row, name) + getattr(planned, name))
     for row in sums.values():
         price(row, models.get(row.endpoint))
     return list(sums.values())
@@ -164,27 +159,6 @@ def price(row: PlanRow, model: ModelConfig | None) -> None:
             row.batch_cost = model.prices.cost(counted)
 
 
-def _shared(before: Counted, now: Counted, counter: TokenCounter) -> int:
-    shared = 0
-    for (old, _), (new, tokens) in zip(before, now, strict=False):
-        if old != new:
-            return shared + counter(new[: agreement(old, new)])
-        shared += tokens
-    return shared
-
-
-def agreement(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their start."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
 State = TypeVar("State")
 
 _REPORT_EVERY_S = 0.5
@@ -198,7 +172,8 @@ class ClientPool:
     """The models to ask, and how much may be asked of all of them. `shared_fate` is as in `Asker`.
 
     `rules` answer what is asked of the built-in baseline. `others` make clients of servers that are no models, such as
-    PubMed, in the process that asks. With `batch`, models whose server has a batch API are asked through it. `sent` and
+    PubMed, in the process that asks. With `batch`, models whose server has a batch API are asked through it, and with
+    `batch_files` through files in that folder. `sent` and
     `spent` are the requests and US dollars of the phases before, which count towards the limits.
     """
 
@@ -209,8 +184,29 @@ class ClientPool:
     shared_fate: bool = True
     others: Sequence[Callable[[], AsyncEndpoint]] = ()
     batch: bool = False
+    batch_files: str | None = None
     sent: int = 0
     spent: float = 0.0
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether requests or cost of the run are limited."""
+        return self.max_requests is not None or self.max_cost is not None
+
+    def share(self, processes: int, asked: Collection[str] | None = None) -> ClientPool:
+        """Return what each of several processes that ask has: those models of `asked`, with an equal share of limits.
+
+        A budget of the run has no shares.
+        """
+        shares: dict[str, ModelConfig] = {}
+        for name, model in self.models.items():
+            if asked is not None and name not in asked:
+                continue
+            limits: dict[str, Any] = {"max_in_flight": model.max_in_flight // processes}
+            for rate in ("requests_per_minute", "tokens_per_minute"):
+                limits[rate] = None if getattr(model, rate) is None else getattr(model, rate) / processes
+            shares[name] = model.model_copy(update=limits)
+        return replace(self, models=shares)
 
     @property
     def asks(self) -> bool:
@@ -221,32 +217,29 @@ class ClientPool:
         self,
         responses: Location,
         watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
-        share: Callable[[Mapping[str, AsyncEndpoint]], LimitLeases] | None = None,
     ) -> Asker:
-        """Return an Asker for the running event loop that keeps responses under `responses`.
-
-        `share` replaces the limits of the servers, and of the run, by those that processes share.
-        """
+        """Return an Asker for the running event loop that keeps responses under `responses`."""
         records, requests = batch_records(responses), BatchedRequests()
-        servers: list[AsyncEndpoint] = [
-            BatchEndpoint(model, records, requests) if self.batch and takes_batches(model) else HttpEndpoint(model)
-            for model in self.models.values()
-        ]
-        servers += [make() for make in self.others]
+        servers: list[AsyncEndpoint] = [make() for make in self.others]
+        for model in self.models.values():
+            if self.batch_files and takes_batches(model):
+                servers.append(BatchFileEndpoint(model, Location(self.batch_files), ResponseStore(responses).find))
+            elif self.batch and takes_batches(model):
+                servers.append(BatchEndpoint(model, records, requests))
+            else:
+                servers.append(HttpEndpoint(model))
         endpoints: dict[str, AsyncEndpoint | Baseline] = {server.name: server for server in servers}
-        leases = share({server.name: server for server in servers}) if share else None
         # The store is opened anew: a process that is restarted must know what was answered in the meantime.
         return Asker(
             endpoints | {self.rules.name: self.rules},
             ResponseStore(responses),
-            max_requests=None if leases else self.max_requests,
-            max_cost=None if leases else self.max_cost,
+            max_requests=self.max_requests,
+            max_cost=self.max_cost,
             grace_s=_GRACE_S,
             shared_fate=self.shared_fate,
             watch=watch,
             sent=self.sent,
             spent=self.spent,
-            leases=leases,
         )
 
 
@@ -271,15 +264,12 @@ def check_batch_apis(models: Iterable[ModelConfig], responses: Location) -> None
     `responses` is where the run keeps its responses; nothing is read or written there.
     """
 
-    async def missing(model: ModelConfig) -> str:
-        endpoint = BatchEndpoint(model, batch_records(responses))
-        try:
-            return await endpoint.missing_api()
-        finally:
-            await endpoint.close()
-
     async def ask_all() -> list[str]:
-        return await asyncio.gather(*(missing(model) for model in models if takes_batches(model)))
+        endpoints = [BatchEndpoint(model, batch_records(responses)) for model in models if takes_batches(model)]
+        try:
+            return await asyncio.gather(*(endpoint.missing_api() for endpoint in endpoints))
+        finally:
+            await asyncio.gather(*(endpoint.close() for endpoint in endpoints))
 
     if faults := [fault for fault in asyncio.run(ask_all()) if fault]:
         raise ModelsError(f"{faults[0]}. Nothing was submitted")
@@ -308,9 +298,9 @@ class AskProgress:
     def of(cls, asker: Asker) -> AskProgress:
         counters = asker.counters.values()
         return cls(
-            done=sum(one.done for one in counters),
-            in_flight=sum(one.in_flight for one in counters),
-            retries=sum(one.retries for one in counters),
+            done=sum(counter.done for counter in counters),
+            in_flight=sum(counter.in_flight for counter in counters),
+            retries=sum(counter.retries for counter in counters),
             cost=asker.cost,
             batches=asker.batches,
         )
@@ -330,48 +320,36 @@ class AskProgress:
 Report: TypeAlias = Callable[[AskProgress], Awaitable[bool]]
 """Tells the driver of a run how far asking is; returns whether asking is to stop."""
 
-Route: TypeAlias = Callable[[Asker, Sequence[Request]], Awaitable[list[Response]]]
-"""Asks requests by an asker of this process, or by that of another process that asks the same ones."""
-
-Call: TypeAlias = Callable[..., Awaitable[Any]]
+ResourceCaller: TypeAlias = Callable[..., Awaitable[Any]]
 """`call(resource, method, *arguments)` calls a method of a resource, wherever it is held."""
 
 
 class AskSession:
-    """Runs the asking segment of parts in one event loop; many parts may be in progress at once.
-
-    `share` is as in `ClientPool.open`; `route` is for processes that share the requests of a run.
-    """
+    """Runs the asking segment of parts in one event loop; many parts may be in progress at once."""
 
     def __init__(
         self,
         clients: ClientPool,
         responses: Location,
         report: Report,
-        call: Call,
+        call: ResourceCaller,
         watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
-        share: Callable[[Mapping[str, AsyncEndpoint]], LimitLeases] | None = None,
-        route: Route = Asker.ask,
     ) -> None:
         self._clients, self._responses, self._watch = clients, responses, watch
-        self._report, self._call, self._share, self._route = report, call, share, route
+        self._report, self._call = report, call
         self._asker: Asker | None = None
         self._reporting: asyncio.Task[None] | None = None
 
     async def run(self, steps: Sequence[Step[State]], states: Sequence[State]) -> str:
         """Take the states of a part through steps; returns why asking ended early, or "". Responses are stored then."""
-        asker = self._opened()
+        if self._asker is None:
+            self._asker = self._clients.open(self._responses, self._watch)
+            self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
+        asker = self._asker
         with span("ask", {"fdarx.rows": len(states)}):
-            ended = await run_steps_async(steps, states, StepContext(partial(self._route, asker), self._call))
+            ended = await run_steps_async(steps, states, StepContext(asker.ask, self._call))
         await asker.flush()
         return ended
-
-    async def answer(self, requests: Sequence[Request]) -> tuple[list[Response], str]:
-        """Return the responses to requests of another process, and why asking ended early, or ""."""
-        try:
-            return await self._opened().ask(requests), ""
-        except AskingStopped as error:
-            return [], str(error)
 
     async def close(self) -> None:
         """Stop reporting, and close connections."""
@@ -379,12 +357,6 @@ class AskSession:
             self._reporting.cancel()
             await self._asker.close()
             await asyncio.wait([self._reporting])
-
-    def _opened(self) -> Asker:
-        if self._asker is None:
-            self._asker = self._clients.open(self._responses, self._watch, self._share)
-            self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
-        return self._asker
 
     async def _keep_reporting(self, asker: Asker) -> None:
         while True:
@@ -398,12 +370,12 @@ class AskSession:
         await self._report(last)
 
 
-async def plan_part(stage: Stage[Any], part: Part, clients: ClientPool, call: Call) -> list[PlanRow]:
+async def plan_part(stage: Stage[Any], part: Part, clients: ClientPool, call: ResourceCaller) -> list[PlanRow]:
     """Return what a part would ask, without asking or writing: the built-in rules answer.
 
     The part goes through the stage step by step, so that the order is fixed.
     """
-    tally = Tally(clients.rules, clients.models)
+    tally = _Tally(clients.rules, clients.models)
 
     async def answer(requests: Sequence[Request]) -> list[Response]:
         return tally(requests)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
@@ -25,32 +24,38 @@ from fdarx_core.generation.transfers import (
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
-from fdarx_core.pipeline.build_audit import audit_build, effective_size
-from fdarx_core.pipeline.build_steps import (
-    Roles,
-    baseline,
-    build_steps,
-    survey_labels,
-    transfer_steps,
+from fdarx_core.pipeline.build_results import (
+    audit_build,
+    count_unusable,
+    effective_size,
+    labels_that_exceed,
+    questions_without_verdict,
+    reject_reasons,
+    split_build_votes,
+    vote_agreement,
 )
+from fdarx_core.pipeline.build_steps import Roles, baseline, build_steps, survey_labels, transfer_steps
 from fdarx_core.pipeline.executor import PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
-from fdarx_core.pipeline.label_state import ROWS, LabelState, TopicPlan, add_counts, check_accounts
-from fdarx_core.pipeline.prompt_lengths import (
-    counted_labels,
-    prompt_length_lines,
-    role_in_build,
-    unchecked_line,
+from fdarx_core.pipeline.label_state import (
+    WRITTEN,
+    TopicPlan,
+    add_counts,
+    check_accounts,
+    fitting_of_part,
+    planned_states,
+    portable_of_part,
+    transferred_states,
+    write_labels,
+    write_transferred,
 )
+from fdarx_core.pipeline.local import LocalExecutor
+from fdarx_core.pipeline.planning import counted_labels, prompt_length_lines, role_in_build, unchecked_line
 from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
-from fdarx_core.pipeline.transfer_steps import STAGE as TRANSFER
-from fdarx_core.pipeline.transfer_steps import WRITTEN, fitting_of_part, portable_of_part, transfer_stage
-from fdarx_core.pipeline.unusable_replies import count_unusable, questions_without_verdict
-from fdarx_core.pipeline.vote_agreement import VoteSplits, split_votes, vote_agreement
-from fdarx_core.records import JudgeVerdict, Label, Passage, Reject, StageCount
+from fdarx_core.records import Reject, StageCount
 from fdarx_core.report import build_report, questions_page
-from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+from fdarx_core.storage import RunDirectory, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
 from fdarx_core.storage.splits import choose_splits
@@ -60,13 +65,16 @@ LABELS_PER_PART = 8
 
 _SOURCES_PER_TASK = 64
 
+TRANSFER = "transfer"
+"""The stage of the second phase of a build by a model, which asks questions on one label of others."""
+
 
 class EmptySelection(ValueError):
     """The selection of labels is empty. The message says what was found and why it was not selected."""
 
 
 @dataclass(frozen=True, slots=True)
-class BuildSpec:
+class BuildSetup:
     """The specification of a build: the labels, amounts of questions, judges, the criteria of
     the writer (None for the project's own), limits of requests, the number of drugs of the dev split (None: as
     `choose_splits` says), and whether requests go through batch APIs.
@@ -82,6 +90,7 @@ class BuildSpec:
     criteria: Criteria | None = None
     dev_drugs: int | None = None
     batch: bool = False
+    batch_files: str | None = None
 
     @property
     def models(self) -> Mapping[str, ModelConfig]:
@@ -95,7 +104,14 @@ class BuildSpec:
 
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost, batch=self.batch)
+        return ClientPool(
+            baseline(),
+            self.roles.used,
+            self.max_requests,
+            self.max_cost,
+            batch=self.batch,
+            batch_files=self.batch_files,
+        )
 
 
 @dataclass(slots=True)
@@ -110,7 +126,7 @@ class Corpus:
     @property
     def digest(self) -> str:
         """A digest of the selected labels: their set ids and the bytes of their files."""
-        return sha256("".join(sorted(f"{one.set_id}:{one.sha256}" for one in self.labels)).encode()).hexdigest()
+        return sha256("".join(sorted(f"{label.set_id}:{label.sha256}" for label in self.labels)).encode()).hexdigest()
 
     @property
     def parts(self) -> list[Part]:
@@ -120,15 +136,12 @@ class Corpus:
 
 @dataclass(slots=True, kw_only=True)
 class Build(PipelineJob):
-    """One build into a run directory; see `PipelineJob`.
-
-    Before it asks, it calls `tell` with sentences on prompts that are too long for a model.
-    """
+    """One build into a run directory; see `PipelineJob`. Before it asks, it tells which prompts are too long for a
+    model."""
 
     phase: ClassVar[str] = "build"
 
-    spec: BuildSpec
-    tell: Callable[[str], None] = field(default=lambda _: None, repr=False)
+    spec: BuildSetup
     corpus: Corpus = field(init=False, repr=False)
     drug_of: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)
     near: Mapping[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False)
@@ -152,11 +165,11 @@ class Build(PipelineJob):
             bounds = amounts.twins, amounts.topic_labels, amounts.seed
             pairs = pair_topics(surveys, *bounds, by_model=by_model)
             # The surveys are not kept: they take most of the memory that the driver needs for each label.
-            self.drug_of, self.near = {one.set_id: one.drug for one in surveys}, near_drugs(surveys)
+            self.drug_of, self.near = {survey.set_id: survey.drug for survey in surveys}, near_drugs(surveys)
             expected = expected_numbers(self.drug_of, self.near, self.spec.transfers)
             self.plans = {
-                one.set_id: TopicPlan(pairs.get(one.set_id, ()), by_model, expected.get(one.set_id, 0))
-                for one in self.corpus.labels
+                label.set_id: TopicPlan(pairs.get(label.set_id, ()), by_model, expected.get(label.set_id, 0))
+                for label in self.corpus.labels
             }
 
     def stages(self, *, planned: bool) -> Stages:
@@ -165,9 +178,11 @@ class Build(PipelineJob):
     def _stages_of(self, corpus: Corpus, *, planned: bool) -> Stages:
         spec = self.spec
         steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria, planned=planned)
-        parts = [Part(part.number, [(one, self.plans[one.set_id]) for one in part.inputs]) for part in corpus.parts]
-        write = partial(_write_part, self.run, f"{WRITTEN}/" if self.spec.transfers else "")
-        return [(Stage("build", _states, steps, write, 16, LabelState), parts)]
+        parts = [
+            Part(part.number, [(label, self.plans[label.set_id]) for label in part.inputs]) for part in corpus.parts
+        ]
+        write = partial(write_labels, self.run, f"{WRITTEN}/" if self.spec.transfers else "")
+        return [(Stage("build", planned_states, steps, write, 16), parts)]
 
     def phases(self) -> Iterator[Stages]:
         sent, spent = self._asked()
@@ -179,7 +194,8 @@ class Build(PipelineJob):
             requests, cost = self._asked()
             self.asked = requests - sent, cost - spent
             steps = transfer_steps(self.spec.roles, self.spec.judges)
-            yield [(transfer_stage(self.run, steps), self._transfer_parts())]
+            read, write = partial(transferred_states, self.run), partial(write_transferred, self.run)
+            yield [(Stage(TRANSFER, read, steps, write, 16), self._transfer_parts())]
 
     def prompt_lengths(self, planned: Sequence[PlanRow], counted_on: str = "") -> list[str]:
         return prompt_length_lines(planned, self.spec.models, role_in_build, counted_on)
@@ -217,34 +233,34 @@ class Build(PipelineJob):
         """Return the labels in parts, each with the questions of other labels that it is asked."""
         amounts, parts = self.spec.amounts, self.corpus.parts
         found = self.executor.map(partial(portable_of_part, self.run), self.numbers)
-        portable = (one for listed in found for one in listed)
+        portable = (question for listed in found for question in listed)
         offered = offered_questions(portable, self.drug_of, self.near, amounts.transfers, amounts.seed)
         labels = [
-            (part.number, {one.set_id: offered.get(one.set_id, []) for one in part.inputs}) for part in parts
-        ]  # fmt: skip
+            (part.number, {label.set_id: offered.get(label.set_id, []) for label in part.inputs}) for part in parts
+        ]
         fitting: dict[str, list[PortableQuestion]] = {}
         for places in self.executor.map(partial(fitting_of_part, self.run), labels):
             fitting |= {set_id: [offered[set_id][place] for place in listed] for set_id, listed in places.items()}
         chosen = chosen_transfers(fitting, amounts.transfers, amounts.seed)
-        return [Part(part.number, [(one, chosen.get(one.set_id, [])) for one in part.inputs]) for part in parts]
+        return [Part(part.number, [(label, chosen.get(label.set_id, [])) for label in part.inputs]) for part in parts]
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
         first = self.spec.transfers and stage != TRANSFER
-        return self.parts.there(f"{WRITTEN}/stages" if first else "stages", numbers)
+        return self.parts.existing(f"{WRITTEN}/stages" if first else "stages", numbers)
 
     def show(self, done: int, total: int, result: PartResult | None = None) -> None:
         """Show how many labels are built, with the questions and the rejects so far."""
         if result is None:
-            whole = self.parts.there("stages", self.numbers)
+            whole = self.parts.existing("stages", self.numbers)
             first = [number for number in self.numbers if number not in whole]
-            self.counts = add_counts(
-                [
-                    *self.parts.read_all("stages", sorted(whole), StageCount),
-                    *self.parts.read_all(f"{WRITTEN}/stages", first, StageCount),
-                ]
-            )
+            written = self.parts.read_all(f"{WRITTEN}/stages", first, StageCount)
+            self.counts = add_counts([*self.parts.read_all("stages", sorted(whole), StageCount), *written])
         elif result.account is not None:
-            self._count(result.account)
+            run = self.run.root.name
+            for count in result.account:
+                if count.stage == "passages":
+                    self.executor.count("fdarx_run_labels", count.rows_in, {"run": run, "model": ""})
+                self.executor.count("fdarx_run_rejects", count.rejected, {"run": run, "stage": count.stage})
             self.counts = add_counts([*self.counts, *result.account])
         labels = next((count.rows_in for count in self.counts if count.stage == "passages"), 0)
         questions = next((count.rows_out for count in self.counts if count.stage == LAST_STAGE), None)
@@ -275,10 +291,17 @@ class Build(PipelineJob):
         ]
         chosen, unselected = select(found, selection)
         counts.append(StageCount("select", len(found), len(chosen), len(unselected), len(chosen)))
-        rejects = sorted(rejects + unselected, key=lambda one: (one.stage, one.reason, one.id, one.source))
+        rejects = sorted(
+            rejects + unselected, key=lambda reject: (reject.stage, reject.reason, reject.id, reject.source)
+        )
         if not chosen:
-            raise EmptySelection(_why_empty(rejects))
-        return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {one.set_id for one in found}))
+            reasons = Counter(reject.reason for reject in rejects)
+            listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+            raise EmptySelection(
+                f"no label is left to build from ({listed or 'no document was found'}); see --document-types, "
+                "--exclude-routes and --set-ids"
+            )
+        return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {label.set_id for label in found}))
 
     def survey_topics(self, *, keep: bool) -> list[TopicSurvey]:
         """Return what each selected label answers and is silent on, by set id.
@@ -288,26 +311,19 @@ class Build(PipelineJob):
         if not (self.spec.amounts.twins or self.spec.transfers):
             return []
         parts = self.corpus.parts
-        kept = self.parts.there("surveys", self.numbers) if keep else set()
+        kept = self.parts.existing("surveys", self.numbers) if keep else set()
         surveys: list[TopicSurvey] = []
         for number in sorted(kept):
             surveys += map(shared_places, self.parts.read("surveys", number, TopicSurvey))
         missing = [part for part in parts if part.number not in kept]
         self.progress("survey", len(surveys), len(self.corpus.labels), "")
-        found_in_parts = self.executor.map_ordered(survey_labels, [part.inputs for part in missing])
+        found_in_parts = self.executor.map(survey_labels, [part.inputs for part in missing])
         for part, found in zip(missing, found_in_parts, strict=True):
             surveys += map(shared_places, found)
             if keep:
                 write_records(self.run.part("surveys", part.number), found, TopicSurvey)
             self.progress("survey", len(surveys), len(self.corpus.labels), "")
-        return sorted(surveys, key=lambda one: one.set_id)
-
-    def _count(self, counts: Sequence[StageCount]) -> None:
-        run = self.run.root.name
-        for count in counts:
-            if count.stage == "passages":
-                self.executor.count("fdarx_run_labels", count.rows_in, {"run": run, "model": ""})
-            self.executor.count("fdarx_run_rejects", count.rejected, {"run": run, "stage": count.stage})
+        return sorted(surveys, key=lambda survey: survey.set_id)
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Audit the questions, write the benchmark and the report, and mark the run complete.
@@ -324,11 +340,12 @@ class Build(PipelineJob):
             "input": {**read, "set_ids_not_found": corpus.not_found},
             "stages": [asdict(count) for count in counts],
             "timings": self.timings,
+            "flows": self.executor.flows,
             "asked": self.request_counts(),
             "reject_reasons": reject_reasons(self.run),
         }
         if self.spec.roles.used:
-            summary["replies"] = [asdict(one) for one in count_unusable(self.run)]
+            summary["replies"] = count_unusable(self.run)
             summary["questions_without_verdict"] = questions_without_verdict(self.run)
         reads = any(count.rows_in for count in counts if count.stage == ROUND_TRIP)
         if reads and (room := self.spec.roles.reader_room) is not None:
@@ -336,7 +353,7 @@ class Build(PipelineJob):
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
             if len(self.spec.roles.voters) > 1:
-                summary["agreement"] = [asdict(stage) for stage in vote_agreement(self._vote_splits())]
+                summary["agreement"] = vote_agreement(split_build_votes(self.run))
             splits = choose_splits(self.run, dev_drugs=self.spec.dev_drugs, seed=self.spec.amounts.seed)
             summary["splits"] = splits.summary()
             summary["effective_size"] = effective_size(self.run)
@@ -346,70 +363,8 @@ class Build(PipelineJob):
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
 
-    def _vote_splits(self) -> VoteSplits:
-        """Count the questions by the split of their votes; the votes of one part are in memory at a time.
 
-        The round trip has one verdict on a question, which nobody votes on.
-        """
-        splits: VoteSplits = Counter()
-        for part in self.run.parts("verdicts"):
-            splits.update(split_votes(one for one in read_records(part, JudgeVerdict) if one.stage != ROUND_TRIP))
-        return splits
-
-
-def labels_that_exceed(run: RunDirectory, room: PromptRoom) -> int:
-    """Return the number of labels that are longer than the reader's context, of which it was shown a part."""
-    count = 0
-    for part in run.parts("passages"):
-        of_label: dict[str, list[Passage]] = {}
-        for passage in read_records(part, Passage):
-            of_label.setdefault(passage.set_id, []).append(passage)
-        count += sum(not LabelExcerpts(passages, room).fits for passages in of_label.values())
-    return count
-
-
-_REASONS = 10
-"""The reasons for rejects that run.json has."""
-
-
-def reject_reasons(run: RunDirectory) -> list[dict[str, Any]]:
-    """Return the most frequent reasons for which questions and labels were rejected after their selection, and of each
-    the number of rows; of equal ones in alphabetical order."""
-    counted: Counter[tuple[str, str]] = Counter()
-    for part in run.parts("rejects"):
-        rows = read_table(part, ["stage", "reason"]).group_by(["stage", "reason"]).aggregate([([], "count_all")])
-        for row in rows.to_pylist():
-            if row["stage"] not in _SELECTING:
-                counted[row["stage"], row["reason"]] += row["count_all"]
-    found = sorted(counted.items(), key=lambda one: (-one[1], one[0]))[:_REASONS]
-    return [{"stage": stage, "reason": reason, "rows": rows} for (stage, reason), rows in found]
-
-
-_SELECTING = ("read", "identify", "select")
-"""The stages that choose labels, of which most files of a bulk release are rejected on purpose."""
-
-
-def _states(part: Part) -> list[LabelState]:
-    return [LabelState(identity, plan) for identity, plan in part.inputs]
-
-
-def _write_part(run: RunDirectory, folder: str, part: int, states: Sequence[LabelState]) -> list[StageCount]:
-    """Write the states of a part, which come by set id; returns the accounts of the part.
-
-    The accounts are written last: a part that has them is complete, and is not made again when a run resumes. `folder`
-    is where rows about questions are written, "" where no phase follows that adds to them.
-    """
-    counts = add_counts(count for state in states for count in state.counts)
-    write_records(run.part("labels", part), [state.label for state in states if state.label is not None], Label)
-    write_records(run.part("passages", part), [row for state in states for row in state.passages], Passage)
-    for kind, record in ROWS.items():
-        rows = [row for state in states for row in getattr(state, kind)]
-        write_records(run.part(f"{folder}{kind}", part), rows, record)
-    write_records(run.part(f"{folder}stages", part), counts, StageCount)
-    return counts
-
-
-def _why_empty(rejects: Sequence[Reject]) -> str:
-    reasons = Counter(reject.reason for reject in rejects)
-    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items())) or "no document was found"
-    return f"no label is left to build from ({listed}); see --document-types, --exclude-routes and --set-ids"
+def check_labels(run: RunDirectory, setup: BuildSetup) -> None:
+    """Raise RunConflict for a finished run that was made of other labels than those that are selected now."""
+    build = Build(run=run, executor=LocalExecutor(), progress=lambda phase, done, total, note: None, spec=setup)
+    check_inputs(run, build.select_labels().digest, "other labels")

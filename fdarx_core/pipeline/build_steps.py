@@ -8,28 +8,27 @@ from functools import partial
 from typing import Any
 
 from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
-from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.judges import Judge, judges, majority
 from fdarx_core.filters.label_excerpt import PromptRoom
-from fdarx_core.filters.votes import majority
 from fdarx_core.generation.candidates import parse_candidates
-from fdarx_core.generation.contexts import GenerationConfig, expected_items, label_text, make_contexts
-from fdarx_core.generation.tasks import RULES_VERSION, TASKS, tasks_by
+from fdarx_core.generation.contexts import GenerationConfig, label_text, make_contexts
+from fdarx_core.generation.tasks import RULES_VERSION
 from fdarx_core.generation.topics import TopicSurvey, survey_label
 from fdarx_core.generation.transfers import expected_transfers
+from fdarx_core.generation.writing import writing_tasks, written_types
 from fdarx_core.labels import Identity, parse_document, read_document
 from fdarx_core.llm import Baseline, Criteria, ModelsError, Task
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.pipeline.label_state import LabelState
-from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers, keep_twins
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Step, batches
-from fdarx_core.pipeline.transfer_steps import account_for_sources
-from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Request
+from fdarx_core.pipeline.round_trip_steps import account_for_sources, answer_again, compare_answers, keep_twins
+from fdarx_core.pipeline.steps import Address, Asking, AskStep, Step, batches
+from fdarx_core.records import QuestionAnswer, Reject, Request
 from fdarx_core.storage.errors import InputError
 
 
 def baseline() -> Baseline:
     """Return the built-in rules, which write template questions. They judge nothing."""
-    return Baseline(TASKS, RULES_VERSION)
+    return Baseline(writing_tasks(), RULES_VERSION)
 
 
 NONE = "none"
@@ -57,33 +56,6 @@ class Roles:
     votes: int = 1
     strict: bool = False
     drop_known: bool = False
-
-    @classmethod
-    def named(
-        cls, models: Mapping[str, ModelConfig], generator: str, reader: str | None, judges: Sequence[str], **how: Any
-    ) -> Roles:
-        """Return the roles by the names that a user gave.
-
-        Args:
-            models: the models by name.
-            generator: the model that writes, or `baseline`.
-            reader: the model that answers again, or `none`; None for the generator, where that is a model.
-            judges: the models that judge, or `none` alone; empty for the generator, where that is a model.
-            how: the other attributes.
-
-        Raises ModelsError for `baseline`, which judges nothing, and for `none` beside models.
-        """
-        writer = [] if generator == Baseline.name else [generator]
-        given = {"reader": writer if reader is None else [reader], "judge": list(judges) or writer}
-        for role, names in given.items():
-            if Baseline.name in names:
-                raise ModelsError(
-                    f"--{role} {Baseline.name}: the built-in rules judge nothing; name a model of --models, or {NONE}"
-                )
-            if NONE in names and len(names) > 1:
-                raise ModelsError(f"--{role}: {NONE} stands beside models; give models, or {NONE} alone")
-        readers, judged_by = ([name for name in names if name != NONE] for names in given.values())
-        return cls(models, generator, "".join(readers), tuple(judged_by), **how)
 
     def check_votes(self) -> None:
         """Raise ModelsError for an even number of votes, and for a judge that would repeat its first vote."""
@@ -153,7 +125,7 @@ def build_steps(
     return [
         parse,
         partial(chunk, amounts),
-        generate(roles.address(roles.generator), tasks_by(criteria), planned=planned),
+        generate(roles.address(roles.generator), criteria, planned=planned),
         *([keep_expected] if planned and roles.by_model else [filter_by_rules, filter_duplicates]),
         *_judging_steps(roles, judged_by, planned=planned),
         keep_twins,
@@ -171,7 +143,7 @@ def _judging_steps(
     steps: list[AskStep[LabelState]] = []
     if roles.judges:
         chosen = judges() if judged_by is None else judged_by
-        steps += (judge_step(one, roles.voters, strict=roles.strict, planned=planned) for one in chosen)
+        steps += (judge_step(judge, roles.voters, strict=roles.strict, planned=planned) for judge in chosen)
     if roles.reader:
         how = {"strict": roles.strict, "drop_known": roles.drop_known, "planned": planned}
         room = roles.reader_room
@@ -197,22 +169,17 @@ def survey_labels(identities: Sequence[Identity]) -> list[TopicSurvey]:
 
 def parse(state: LabelState) -> None:
     """Parse the source of a label into the Label and its Passages."""
-    source = state.identity.source
+    source, set_id = state.identity.source, state.identity.set_id
+    fault = "no_body", "no section of the label has text"
     try:
         state.label, state.passages = parse_document(read_document(source), source.name)
     except InputError as error:
-        _reject_label(state, error.reason, error.detail)
-        return
+        fault = error.reason, error.detail
     if state.passages:
         state.account("passages", 1, 1, len(state.passages))
     else:
-        _reject_label(state, "no_body", "no section of the label has text")
-
-
-def _reject_label(state: LabelState, reason: str, detail: str) -> None:
-    set_id, name = state.identity.set_id, state.identity.source.name
-    state.label = None
-    state.account("passages", 1, 0, 0, [Reject(set_id, "passages", reason, detail, set_id, name)])
+        state.label = None
+        state.account("passages", 1, 0, 0, [Reject(set_id, "passages", *fault, set_id, source.name)])
 
 
 def chunk(amounts: GenerationConfig, state: LabelState) -> None:
@@ -223,28 +190,27 @@ def chunk(amounts: GenerationConfig, state: LabelState) -> None:
         state.account("contexts", 1, 1, len(state.contexts))
 
 
-def generate(address: Address, tasks: Mapping[str, Task[Any]] = TASKS, *, planned: bool = False) -> AskStep[LabelState]:
-    """Return the step Contexts → candidate questions; `tasks` are the tasks of generation by name."""
-    requests = partial(_generation_requests, address, tasks, planned)
-    return AskStep("generate", frozenset((address.name,)), requests, _take_candidates)
+def generate(address: Address, criteria: Criteria | None = None, *, planned: bool = False) -> AskStep[LabelState]:
+    """Return the step Contexts → candidate questions, with these criteria of the writer; None for the project's own."""
+    return address.step("generate", partial(_generate, address, writing_tasks(criteria), planned))
 
 
-def _generation_requests(
-    address: Address, tasks: Mapping[str, Task[Any]], planned: bool, state: LabelState
-) -> list[Request]:
-    if address.name == Baseline.name:
-        slots = [one.slots for one in state.contexts]
-    elif planned:
-        slots = [one.slots | {"written": one.slots["written"] or expected_items(one)} for one in state.contexts]
-    else:
-        # What the rules write is not part of a model's request, whose key would change with the rules.
-        slots = [one.slots | {"written": []} for one in state.contexts]
-    return [address.request(tasks[one.task], given) for one, given in zip(state.contexts, slots, strict=True)]
-
-
-def _take_candidates(state: LabelState, exchanges: Sequence[Exchange]) -> None:
+def _generate(address: Address, tasks: Mapping[str, Task[Any]], planned: bool, state: LabelState) -> Asking:
     if state.label is None:
         return
+    if address.name == Baseline.name:
+        slots = [context.slots for context in state.contexts]
+    elif planned:
+        types = written_types()
+        slots = [
+            context.slots | {"written": context.slots["written"] or types[context.task].writing.expected(context)}
+            for context in state.contexts
+        ]
+    else:
+        # What the rules write is not part of a model's request, whose key would change with the rules.
+        slots = [context.slots | {"written": []} for context in state.contexts]
+    pairs = zip(state.contexts, slots, strict=True)
+    exchanges = yield [address.request(tasks[context.task], own_slots) for context, own_slots in pairs]
     rejects: list[Reject] = []
     for context, (_, response) in zip(state.contexts, exchanges, strict=True):
         parsed = parse_candidates(context, response, state.label, state.passages)
@@ -279,7 +245,7 @@ def filter_by_rules(state: LabelState) -> None:
     whole = label_text(state.label, state.passages)
     for question in state.candidates:
         gold = [state.passages[index] for index in question.gold_passages]
-        texts = [f"{one.table_header}\n{one.text}".lstrip() for one in gold]
+        texts = [f"{passage.table_header}\n{passage.text}".lstrip() for passage in gold]
         failure = first_failure(question, LabelEvidence(names, texts, whole))
         if failure is None:
             state.questions.append(question)
@@ -292,9 +258,7 @@ def filter_by_rules(state: LabelState) -> None:
 def filter_duplicates(state: LabelState) -> None:
     """Drop exact and near duplicates among the questions of a label."""
     if state.label is not None:
-        before = len(state.questions)
-        state.questions, repeated = drop_duplicates(state.questions)
-        state.account("duplicates", before, len(state.questions), len(state.questions), repeated)
+        state.keep("duplicates", *drop_duplicates(state.questions))
 
 
 def judge_step(
@@ -308,28 +272,20 @@ def judge_step(
     return AskStep(
         judge.stage,
         frozenset(address.name for address in voters),
-        partial(_judge_requests, judge, voters),
-        partial(_take_verdicts, judge, len(voters), strict, planned),
+        partial(_judge, judge, voters, strict, planned),
     )
 
 
-def _judge_requests(judge: Judge, voters: Sequence[Address], state: LabelState) -> list[Request]:
-    label = state.label
+def _judge(judge: Judge, voters: Sequence[Address], strict: bool, planned: bool, state: LabelState) -> Asking:
+    label, votes = state.label, len(voters)
     if label is None:
-        return []
+        return
     requests: list[Request] = []
     for question in state.questions:
         if (task := judge.task(question)) is not None:
             slots = judge.slots(question, label, state.passages)
             requests += [address.request(task, slots) for address in voters]
-    return requests
-
-
-def _take_verdicts(
-    judge: Judge, votes: int, strict: bool, planned: bool, state: LabelState, exchanges: Sequence[Exchange]
-) -> None:
-    if state.label is None:
-        return
+    exchanges = yield requests
     waiting = batches(exchanges, votes)
     kept: list[QuestionAnswer] = []
     rejects: list[Reject] = []
@@ -343,29 +299,19 @@ def _take_verdicts(
         state.verdicts += verdicts
         decided = majority(verdicts)
         if planned or decided.outcome == "kept":
-            kept.append(_with_verdict(question, decided, verdicts))
+            question.judge = decided.endpoint
+            question.verdict_keys = [*question.verdict_keys, *(verdict.response_key for verdict in verdicts)]
+            question.relevance = decided.relevance or question.relevance
+            question.category = decided.category or question.category
+            kept.append(question)
         elif decided.outcome == "unscored" and not strict:
             question.unscored = [*question.unscored, judge.stage]
             kept.append(question)
         else:
-            rejects.append(_reject_question(question, decided, verdicts))
-    before = len(state.questions)
-    state.questions = kept
-    state.account(judge.stage, before, len(kept), len(kept), rejects)
-
-
-def _with_verdict(question: QuestionAnswer, decided: JudgeVerdict, votes: Sequence[JudgeVerdict]) -> QuestionAnswer:
-    question.judge = decided.endpoint
-    question.verdict_keys = [*question.verdict_keys, *(vote.response_key for vote in votes)]
-    question.relevance = decided.relevance or question.relevance
-    question.category = decided.category or question.category
-    return question
-
-
-def _reject_question(question: QuestionAnswer, decided: JudgeVerdict, votes: Sequence[JudgeVerdict]) -> Reject:
-    reason = decided.reason if decided.outcome == "dropped" else f"unscored_{decided.reason}"
-    detail = decided.detail
-    if len(votes) > 1:
-        agreeing = sum(vote.outcome == decided.outcome for vote in votes)
-        detail = f"{agreeing} of {len(votes)} votes {decided.outcome}: {detail}".removesuffix(": ")
-    return Reject(question.id, decided.stage, reason, detail, question.set_id)
+            reason = decided.reason if decided.outcome == "dropped" else f"unscored_{decided.reason}"
+            detail = decided.detail
+            if votes > 1:
+                agreeing = sum(verdict.outcome == decided.outcome for verdict in verdicts)
+                detail = f"{agreeing} of {votes} votes {decided.outcome}: {detail}".removesuffix(": ")
+            rejects.append(Reject(question.id, judge.stage, reason, detail, question.set_id))
+    state.keep(judge.stage, kept, rejects)

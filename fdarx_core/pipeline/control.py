@@ -8,30 +8,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 from uuid import uuid4
 
 import ray
+from ray.util import accelerators
 
-from fdarx_core.pipeline.ask_peers import AskPeers, worker_name
-from fdarx_core.pipeline.asking import (
-    AskProgress,
-    AskSession,
-    ClientPool,
-    PlanRow,
-    collect_garbage_rarely,
-    plan_part,
-)
+from fdarx_core.pipeline.asking import AskProgress, AskSession, ClientPool, PlanRow, collect_garbage_rarely, plan_part
 from fdarx_core.pipeline.metrics import ask_metrics
 from fdarx_core.pipeline.steps import Part, Resource, Stage, Step
-from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
 from fdarx_core.telemetry import flush, is_enabled
 
 _LOG = logging.getLogger(__name__)
+
+_HEAD = "node:__internal_head__"
+_ACCELERATOR = "ray.io/accelerator-type"
+_ACCELERATORS = [value for name, value in vars(accelerators).items() if name.isupper()]
+"""The label of a machine with GPUs, and all values that Ray gives it."""
 
 _CONCURRENT_CALLS = 2
 """Calls that an actor has at the same time, so that it does not wait for the next one."""
@@ -39,14 +35,11 @@ _CONCURRENT_CALLS = 2
 _TRIES = 5
 """Maximum number of attempts at a call; it also limits the consecutive losses of actors."""
 
-_IDLE_S = 60.0
-"""Seconds after which an actor without calls is ended."""
-
-_CLOSE_S = 5.0
-"""Maximum number of seconds in which actors that are ended close their resources."""
+_STOP_S, _STOP_POLL_S = 30.0, 0.2
+"""Maximum number of seconds in which all workers stop asking, and the seconds between checks."""
 
 
-class ResourceActor:
+class _ResourceActor:
     """An actor that holds the object that a resource's factory returns."""
 
     def __init__(self, factory: Callable[..., Any], *arguments: Any) -> None:
@@ -57,32 +50,19 @@ class ResourceActor:
         return getattr(self._resource, method)(*arguments)
 
 
-@dataclass(slots=True, eq=False)
-class _PoolActor:
-    """An actor that is up, its calls in progress, and the timer that ends it once it has had none for a while."""
-
-    handle: Any
-    calls: int = 0
-    last_used: float = 0.0
-    timer: asyncio.TimerHandle | None = None
-
-
 class ActorPool:
     """Actors of one resource, used from one event loop.
 
     There are as many actors as calls, at most the resource's `size`. Calls go to those that are up, while others wait
-    for a machine with room. An actor that has no call for a while is ended, so that its machine can be removed; one
-    stays. A failed actor is replaced when resources are free; the other actors repeat its calls. `idle_s` is that
-    while, in seconds. Where the class of the resource has a method `close`, actors call it before they are ended.
+    for a machine with room. A failed actor is replaced when resources are free; the other actors repeat its calls.
     """
 
-    def __init__(self, resource: Resource, *, idle_s: float = _IDLE_S) -> None:
+    def __init__(self, resource: Resource) -> None:
         name = getattr(resource.factory, "func", resource.factory).__name__
-        actor: Any = ray.remote(type(name, (ResourceActor,), {}))  # Ray's dashboard shows this name
+        actor: Any = ray.remote(type(name, (_ResourceActor,), {}))  # Ray's dashboard shows this name
         self._class = actor.options(num_cpus=resource.cpus, num_gpus=resource.gpus, scheduling_strategy="SPREAD")
         self._arguments, self._size = (resource.factory, *resource.arguments), resource.size
-        self._idle_s, self._closes = idle_s, hasattr(resource.factory, "close")
-        self._up: list[_PoolActor] = []
+        self._up: dict[Any, int] = {}  # the calls in progress of each actor that is up
         self._starting: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._calls = self._losses = 0
@@ -98,7 +78,23 @@ class ActorPool:
         try:
             while len(self._up) + len(self._starting) < min(self._size, self._calls):
                 self._start()
-            return await self._try(method, *arguments)
+            for _ in range(_TRIES):
+                actor = await self._take()
+                try:
+                    value = await actor.call.remote(method, *arguments)
+                    self._losses = 0
+                    return value
+                except ray.exceptions.RayActorError as error:
+                    lost = error
+                    # An actor with two calls fails twice, but is replaced once.
+                    if self._may_replace(error) and self._up.pop(actor, None) is not None:
+                        _LOG.warning("an actor was lost, another takes its place: %s", str(error).splitlines()[0])
+                        self._start()
+                finally:
+                    if actor in self._up:
+                        self._up[actor] -= 1
+                    self._changed.set()
+            raise lost
         finally:
             self._calls -= 1
 
@@ -106,63 +102,20 @@ class ActorPool:
         """End all actors, also those that wait for a machine. No call may be in progress."""
         for task in self._starting:
             task.cancel()
-        self._end(self._up)
+        for actor in self._up:
+            _kill(actor)
         self._up.clear()
 
-    async def _try(self, method: str, *arguments: Any) -> Any:
-        for attempt in range(1, _TRIES + 1):
-            actor = await self._take()
-            try:
-                value = await actor.handle.call.remote(method, *arguments)
-            except ray.exceptions.RayActorError as error:
-                self._replace(actor, error)
-                if attempt == _TRIES:
-                    raise
-                continue
-            finally:
-                self._release(actor)
-            self._losses = 0
-            return value
-        raise AssertionError("unreachable")
-
-    async def _take(self) -> _PoolActor:
-        """Return the actor with the fewest calls; of equal ones the one used last, so that others become idle."""
-        while True:
-            if self._failure is not None:
-                raise self._failure
-            free = [actor for actor in self._up if actor.calls < _CONCURRENT_CALLS]
-            if free:
-                actor = min(free, key=lambda one: (one.calls, -one.last_used))
-                actor.calls += 1
-                if actor.timer is not None:
-                    actor.timer.cancel()
+    async def _take(self) -> Any:
+        """Return the actor with the fewest calls, and count one more."""
+        while self._failure is None:
+            actor = min(self._up, key=lambda candidate: self._up[candidate], default=None)
+            if actor is not None and self._up[actor] < _CONCURRENT_CALLS:
+                self._up[actor] += 1
                 return actor
             self._changed.clear()
             await self._changed.wait()
-
-    def _release(self, actor: _PoolActor) -> None:
-        actor.calls -= 1
-        loop = asyncio.get_running_loop()
-        actor.last_used = loop.time()
-        if not actor.calls and actor in self._up:
-            actor.timer = loop.call_later(self._idle_s, self._end_idle, actor)
-        self._changed.set()
-
-    def _end_idle(self, actor: _PoolActor) -> None:
-        if len(self._up) > 1:
-            self._up.remove(actor)
-            self._end([actor])
-        else:
-            actor.timer = asyncio.get_running_loop().call_later(self._idle_s, self._end_idle, actor)
-
-    def _end(self, actors: Sequence[_PoolActor]) -> None:
-        if self._closes and actors and ray.is_initialized():
-            closing = [actor.handle.call.remote("close") for actor in actors]
-            ray.wait(closing, num_returns=len(closing), timeout=_CLOSE_S)
-        for actor in actors:
-            if actor.timer is not None:
-                actor.timer.cancel()
-            _kill(actor.handle)
+        raise self._failure
 
     def _start(self) -> None:
         task = asyncio.ensure_future(self._bring_up())
@@ -172,36 +125,27 @@ class ActorPool:
     async def _bring_up(self) -> None:
         """Start an actor, and another one where its machine is lost meanwhile."""
         while True:
-            handle = self._class.remote(*self._arguments)
+            actor = self._class.remote(*self._arguments)
             try:
-                await handle.__ray_ready__.remote()
+                await actor.__ray_ready__.remote()
             except ray.exceptions.RayActorError as error:
-                if error.actor_init_failed or not self._may_lose():
-                    self._fail(error)
+                if not self._may_replace(error):
                     return
             except asyncio.CancelledError:
-                _kill(handle)
+                _kill(actor)
                 raise
             else:
-                self._up.append(_PoolActor(handle, last_used=asyncio.get_running_loop().time()))
+                self._up[actor] = 0
                 self._changed.set()
                 return
 
-    def _replace(self, actor: _PoolActor, error: ray.exceptions.RayActorError) -> None:
-        if error.actor_init_failed or not self._may_lose():
-            self._fail(error)
-        elif actor in self._up:  # an actor with two calls fails twice, but is replaced once
-            _LOG.warning("an actor was lost, another takes its place: %s", str(error).splitlines()[0])
-            self._up.remove(actor)
-            self._start()
-
-    def _may_lose(self) -> bool:
+    def _may_replace(self, error: ray.exceptions.RayActorError) -> bool:
+        """Count a loss; after too many of them, and where no actor can be made, all calls fail."""
         self._losses += 1
-        return self._losses < _TRIES * self._size * _CONCURRENT_CALLS
-
-    def _fail(self, error: BaseException) -> None:
-        self._failure = error
-        self._changed.set()
+        if error.actor_init_failed or self._losses >= _TRIES * self._size * _CONCURRENT_CALLS:
+            self._failure = error
+            self._changed.set()
+        return self._failure is None
 
 
 def _kill(actor: Any) -> None:
@@ -209,47 +153,15 @@ def _kill(actor: Any) -> None:
         ray.kill(actor)
 
 
-def map_pool(resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
-    """Yield the result of a method of the resource for each item, in the order of completion.
-
-    `items` is consumed as needed. Raises as `ActorPool.call`. Must not be called in a running event loop.
-    """
-    loop = asyncio.new_event_loop()
-    pending: set[asyncio.Task[Any]] = set()
-    waiting = iter(items)
-    pool = ActorPool(resource)
-    try:
-        while True:
-            while (
-                len(pending) < 2 * _CONCURRENT_CALLS * resource.size
-                and (item := next(waiting, _NOTHING)) is not _NOTHING
-            ):
-                pending.add(loop.create_task(pool.call(method, item)))
-            if not pending:
-                return
-            done, pending = loop.run_until_complete(asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED))
-            for task in done:
-                yield task.result()
-    finally:
-        for task in pending:
-            task.cancel()
-        pool.close()
-        if left := asyncio.all_tasks(loop):
-            loop.run_until_complete(asyncio.wait(left))
-        loop.close()
-
-
-_NOTHING = object()
-
-
 class ControlActor:
     """A Ray actor that holds the progress of workers and the driver's request to stop, so that neither side waits."""
 
     def __init__(self, progress: Any) -> None:
-        self._progress, self._stopping, self._ended_by = {0: progress}, False, ""
+        self._begun, self._stopping, self._ended_by = progress, False, ""
+        self._progress: dict[str, Any] = {}
 
-    def report(self, progress: Any, worker: int = 0) -> bool:
-        """Record the progress of a worker, by its number. Return whether the driver has asked it to stop."""
+    def report(self, progress: Any, worker: str = "") -> bool:
+        """Record the progress of a worker, by its id. Return whether the driver has asked it to stop."""
         self._progress[worker] = progress
         return self._stopping
 
@@ -263,7 +175,8 @@ class ControlActor:
 
     def state(self) -> tuple[Any, str]:
         """Return the latest progress, the sum over workers, and why the work ended early, "" if it did not."""
-        return reduce(operator.add, self._progress.values()), self._ended_by
+        reported = list(self._progress.values())
+        return (reduce(operator.add, reported) if reported else self._begun), self._ended_by
 
 
 def start_control(progress: Any) -> tuple[str, Any]:
@@ -291,38 +204,36 @@ def on_driver_node() -> dict[str, str]:
     return {"ray.io/node-id": ray.get_runtime_context().get_node_id()}
 
 
-class AskWorker:
-    """A Ray actor that sends requests, by default the only one of a run: all share its limits and its response store.
+def off_gpu_machines() -> dict[str, str]:
+    """Return the `label_selector` that keeps tasks off machines with GPUs, if other workers of the cluster have CPUs.
 
-    The parts that it has in progress do not wait for each other. The first worker owns the actors that hold resources.
+    Ray labels the machines whose GPUs it knows; without the selector it only prefers others.
+    """
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    workers = [node for node in nodes if node["Alive"] and _HEAD not in node["Resources"]]
+    if not any(node["Resources"].get("CPU") and _ACCELERATOR not in node["Labels"] for node in workers):
+        return {}
+    return {_ACCELERATOR: f"!in({','.join(_ACCELERATORS)})"}
+
+
+class AskWorker:
+    """A Ray actor that sends requests. The parts that it has in progress do not wait for each other.
 
     Args:
-        clients, responses, resources: what is asked, where responses are kept, and what steps call.
-        control: the name of the control actor.
-        number: the number of the worker.
-        shared: whether there are several, which share limits and requests through the actor of `shared_name`.
+        clients: The models, with the limits of this worker.
+        responses: The place where responses are kept.
+        resources: The resources that steps call; their actors belong to this worker.
+        control: The name of the control actor.
     """
 
     def __init__(
-        self,
-        clients: ClientPool,
-        responses: Location,
-        resources: Mapping[str, Resource],
-        control: str,
-        number: int = 0,
-        shared: bool = False,
+        self, clients: ClientPool, responses: Location, resources: Mapping[str, Resource], control: str
     ) -> None:
         collect_garbage_rarely()
         self._clients, self._resources, self._pools = clients, resources, dict[str, ActorPool]()
-        self._number, self._control_name = number, control
+        self._id = ray.get_runtime_context().get_actor_id()  # it stays the same where Ray restarts the actor
         self._control: Any = ray.get_actor(control)
-        watch = ask_metrics(responses.parent.name)
-        if not shared:
-            self._session = AskSession(clients, responses, self._report, self._call, watch)
-            return
-        peers = AskPeers(control, number)
-        first = clients if number == 0 else replace(clients, sent=0, spent=0.0)  # what was spent is counted once
-        self._session = AskSession(first, responses, self._report, self._call, watch, peers.leases, peers.ask)
+        self._session = AskSession(clients, responses, self._report, self._call, ask_metrics(responses.parent.name))
 
     async def run(self, steps: Sequence[Step[Any]], states: Sequence[Any]) -> tuple[Sequence[Any], str]:
         """Return the states after these steps, and why asking ended early, or ""."""
@@ -333,13 +244,14 @@ class AskWorker:
             await self._control.note_end.remote(ended)
         return ([] if ended else states), ended
 
-    async def answer(self, requests: Sequence[Request]) -> tuple[list[Response], str]:
-        """Return the responses to requests of another worker, and why asking ended early, or ""."""
-        return await self._session.answer(requests)
-
-    async def call(self, resource: str, method: str, *arguments: Any) -> Any:
-        """Call a method of a resource for another worker."""
-        return await self._call(resource, method, *arguments)
+    async def stop_all(self) -> None:
+        """Let all workers stop asking, and wait until what they have in flight is stored."""
+        await self._control.stop.remote()
+        for _ in range(int(_STOP_S / _STOP_POLL_S)):
+            progress, _ = await self._control.state.remote()
+            if progress.stopped:
+                return
+            await asyncio.sleep(_STOP_POLL_S)
 
     async def plan(self, stage: Stage[Any], part: Part) -> list[PlanRow]:
         """Return what a part would ask, without asking."""
@@ -352,12 +264,10 @@ class AskWorker:
             pool.close()
 
     async def _report(self, progress: AskProgress) -> bool:
-        stopping: bool = await self._control.report.remote(progress, self._number)
+        stopping: bool = await self._control.report.remote(progress, self._id)
         return stopping
 
     async def _call(self, resource: str, method: str, *arguments: Any) -> Any:
-        if self._number:
-            return await ray.get_actor(worker_name(self._control_name, 0)).call.remote(resource, method, *arguments)
         if resource not in self._pools:
             self._pools[resource] = ActorPool(self._resources[resource])
         return await self._pools[resource].call(method, *arguments)

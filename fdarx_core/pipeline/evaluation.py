@@ -6,33 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from fdarx_core.evaluation.comparability import Barrier, barriers, excluded_metrics
-from fdarx_core.evaluation.figures import (
-    COMPARED,
-    CellKey,
-    alike_pairs,
-    comparisons,
-)
+from fdarx_core.evaluation.figures import Barrier, CellKey, alike_pairs, barrier, compare_pairs, comparison_pairs
 from fdarx_core.evaluation.gold import equivalences
-from fdarx_core.evaluation.settings import needs_whole_label
+from fdarx_core.evaluation.metrics import SCORE_METRICS
+from fdarx_core.evaluation.scoring import MARKED
+from fdarx_core.evaluation.settings import SETTINGS, is_due, needs_whole_label
 from fdarx_core.evaluation.similarity import meteor_name
+from fdarx_core.extras import require
 from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.evaluation_models import retrieve, score_semantics, with_bert_scores
-from fdarx_core.pipeline.evaluation_results import write_results
+from fdarx_core.pipeline.evaluation_models import retrieve, score_semantics
+from fdarx_core.pipeline.evaluation_results import answer_scores, write_results
 from fdarx_core.pipeline.evaluation_steps import (
     CODE_VERSION,
     GIVEN_ENGINE,
     LABELS_PER_PART,
-    EvalSample,
-    EvaluationSpec,
+    EvaluationSetup,
     GivenAnswers,
     evaluation_steps,
     read_cells,
+    read_items,
     read_samples,
     write_items,
     write_samples,
@@ -40,57 +37,17 @@ from fdarx_core.pipeline.evaluation_steps import (
 from fdarx_core.pipeline.executor import ModelFleet, PartResult, Stages, Work
 from fdarx_core.pipeline.job import PipelineJob, check_inputs
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.regrading import EarlierEvaluation
 from fdarx_core.pipeline.steps import Part, Stage, batches
-from fdarx_core.records import (
-    Difference,
-    Reject,
-    Score,
-    SettingProgress,
-    arrow_schema,
-    content_id,
-)
+from fdarx_core.records import Difference, Passage, Ranking, Reject, RetrievalScore, SettingProgress, content_id
 from fdarx_core.report.answers_page import answers_page
 from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
-from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
-
-def _excluded(cells: Mapping[CellKey, SettingProgress]) -> Callable[[CellKey, CellKey], Collection[str]]:
-    metrics = [name for name, _ in COMPARED]
-    return lambda a, b: excluded_metrics(cells[a], cells[b], metrics)
-
-
-def compare_runs(
-    runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int
-) -> tuple[list[Difference], list[Barrier]]:
-    """Compare cells of different runs in the same setting, on the questions that both have; of a single run, the cells
-    of different models.
-
-    `names` are the names of the runs; each model is called by `row_name`. Raises StorageError where a run has no cells.
-
-    Returns:
-        The differences, and what keeps pairs of cells from being compared.
-    """
-    tables: dict[CellKey, pa.Table] = {}
-    cells: dict[CellKey, SettingProgress] = {}
-    run_of: dict[str, str] = {}
-    for run, name in zip(runs, names, strict=True):
-        judge = str(run.info()["config"].get("judge", ""))
-        for one in read_records(run.file("cells.parquet"), SettingProgress):
-            table = _scores(run, one)
-            model = row_name(name, one.model)
-            run_of[model] = name
-            if table is not None:
-                key = CellKey(model, one.setting, one.retriever)
-                tables[key], cells[key] = table, replace(one, model=model, judge=one.judge or judge)
-
-    def wanted(a: CellKey, b: CellKey) -> bool:
-        return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])
-
-    pairs = [pair for pair in alike_pairs(cells) if wanted(*pair)]
-    compared = comparisons(tables, seed=seed, resamples=resamples, wanted=wanted, excluded=_excluded(cells))
-    return compared, barriers(cells, pairs)
+_RETRIEVAL = {"rankings": Ranking, "elsewhere": Passage, "retrieval_scores": RetrievalScore}
+"""The rows of each retriever that are taken over."""
+ADOPTED = ("benchmark", "split", "settings", "retrievers", "retrieval_scope", "top_k", "label_chars", "sample")
+"""The options of the earlier evaluation that also describe the new run."""
 
 
 def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[CellKey]) -> list[SettingProgress]:
@@ -98,33 +55,19 @@ def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[Cel
     sums: dict[CellKey, SettingProgress] = {key: SettingProgress(*key, status="done") for key in wanted}
     reasons: dict[CellKey, Counter[str]] = {key: Counter() for key in wanted}
     for part in parts:
-        for one in part:
-            key = CellKey(one.model, one.setting, one.retriever)
-            if one.status != sums[key].status and one.status == "incomplete":
-                sums[key].status, reasons[key] = one.status, Counter()
-            sums[key].due += one.due
-            sums[key].answer_prompt = _both(sums[key].answer_prompt, one.answer_prompt)
-            sums[key].judge_prompt = _both(sums[key].judge_prompt, one.judge_prompt)
-            if one.reason and one.status == sums[key].status:
-                reasons[key][one.reason] += 1
+        for cell in part:
+            key = CellKey(cell.model, cell.setting, cell.retriever)
+            if cell.status != sums[key].status and cell.status == "incomplete":
+                sums[key].status, reasons[key] = cell.status, Counter()
+            sums[key].due += cell.due
+            for name in ("answer_prompt", "judge_prompt"):
+                prompts = {*getattr(sums[key], name).split(", "), *getattr(cell, name).split(", ")} - {""}
+                setattr(sums[key], name, ", ".join(sorted(prompts)))
+            if cell.reason and cell.status == sums[key].status:
+                reasons[key][cell.reason] += 1
     for key, found in reasons.items():
         sums[key].reason = found.most_common(1)[0][0] if found else ""
     return list(sums.values())
-
-
-def _both(listed: str, more: str) -> str:
-    """Return the prompts of two parts, each once."""
-    return ", ".join(sorted({*listed.split(", "), *more.split(", ")} - {""}))
-
-
-def _scores(run: RunDirectory, cell: SettingProgress) -> pa.Table | None:
-    """Return the rows of a cell; a column that an earlier version did not write is null."""
-    schema = arrow_schema(Score)
-    tables = [schema.empty_table(), *(read_table(place) for place in run.parts(f"scores/{cell.model}"))]
-    table = pa.concat_tables(tables, promote_options="default").select(schema.names)
-    mine = (pc.field("setting") == cell.setting) & (pc.field("retriever") == cell.retriever)
-    found = with_bert_scores(run.parts(f"bert_scores/{cell.model}"), table.filter(mine))
-    return found if found.num_rows else None
 
 
 @dataclass(slots=True)
@@ -143,7 +86,7 @@ class IntakeSummary:
     due_elsewhere: Counter[str] = field(default_factory=Counter)
     ids: set[str] = field(default_factory=set)
 
-    def add(self, group: Sequence[BenchmarkItem], spec: EvaluationSpec) -> None:
+    def add(self, group: Sequence[BenchmarkItem], spec: EvaluationSetup) -> None:
         """Count one part."""
         self.parts += 1
         for label in group:
@@ -154,7 +97,58 @@ class IntakeSummary:
             for setting in spec.settings:
                 self.due[setting] += sum(spec.is_due(setting, question, label.subject) for question in label.questions)
             for setting in {cell.setting for cell in spec.given}:
-                self.due_elsewhere[setting] += sum(spec.is_due_elsewhere(setting, one) for one in label.questions)
+                # Other programs may have had passages that the benchmark lacks; other settings have all questions due.
+                own = (setting not in SETTINGS or is_due(setting, question) for question in label.questions)
+                self.due_elsewhere[setting] += sum(own)
+
+
+class EarlierEvaluation:
+    """A finished evaluation whose answers are graded again; `cells` are those with answers."""
+
+    def __init__(self, address: str) -> None:
+        """Open an evaluation. Raises StorageError for any other run, and for one without metrics."""
+        self.run = RunDirectory.open(address)
+        job = self.run.info()["job"]
+        if job != "evaluate":
+            raise StorageError(f"--predictions: {address} is a run of {job}, not of evaluate; --regrade needs one")
+        if not self.run.file("cells.parquet").exists():
+            raise StorageError(f"--predictions: {address} is not finished; finish it with the command that began it")
+        self.cells: dict[CellKey, SettingProgress] = {}
+        for cell in read_records(self.run.file("cells.parquet"), SettingProgress):
+            if cell.status != "skipped" and self.run.parts(f"predictions/{cell.model}"):
+                self.cells[CellKey(cell.model, cell.setting, cell.retriever)] = cell
+        self._numbers = range(len(self.run.parts("subjects")))
+        self._files = PartFiles(self.run, "")
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """The benchmark of the evaluation, as it was copied into the run."""
+        return Benchmark(self.run.info()["benchmark"], lambda: chain.from_iterable(self.groups()))
+
+    def groups(self) -> Iterator[list[BenchmarkItem]]:
+        """Yield the labels of each part; the new run has the same parts."""
+        return (read_items(self._files, number) for number in self._numbers)
+
+    @property
+    def citing(self) -> frozenset[str]:
+        """The settings in which answers were expected to cite, beside those of FDARxBench."""
+        cited: set[str] = set()
+        for model in {key.model for key in self.cells if key.setting not in SETTINGS}:
+            for part in self.run.parts(f"scores/{model}"):
+                rows = read_table(part, ["setting", "cited"]).to_pylist()
+                cited |= {row["setting"] for row in rows if row["cited"] is not None}
+        return frozenset(cited) - MARKED - set(SETTINGS)
+
+    def copy_retrieval(self, into: PartFiles, retrievers: Sequence[str]) -> None:
+        """Copy rankings and their scores into a run, so that nothing is searched again."""
+        files = self._files
+        for name in retrievers:
+            ranked = files.existing(f"rankings/{name}", self._numbers) - into.marked(f"ranked/{name}", self._numbers)
+            for number in sorted(ranked):
+                for kind, record in _RETRIEVAL.items():
+                    if files.existing(f"{kind}/{name}", [number]):
+                        into.write(f"{kind}/{name}", number, files.read(f"{kind}/{name}", number, record), record)
+                into.mark(f"ranked/{name}", number)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -169,7 +163,7 @@ class Evaluation(PipelineJob):
     code_version: ClassVar[str] = CODE_VERSION
 
     benchmark: Benchmark
-    spec: EvaluationSpec
+    spec: EvaluationSetup
     given: GivenAnswers = field(default_factory=dict)
     earlier: EarlierEvaluation | None = None
     sample: int | None = None
@@ -178,8 +172,12 @@ class Evaluation(PipelineJob):
 
     def prepare(self, *, planned: bool) -> None:
         """Copy the benchmark into the run, and rank passages."""
+        require("eval")
         with self.timed("intake"):
-            self._take_in()
+            self.progress("intake", 0, 0, "")
+            self.intake = IntakeSummary()
+            for _ in self.executor.map(partial(_write_intake, self.parts), self._take_in()):
+                pass
         self.numbers = range(self.intake.parts)
         if self.earlier is not None:
             self.earlier.copy_retrieval(self.parts, self.spec.retrievers)
@@ -188,15 +186,16 @@ class Evaluation(PipelineJob):
                 retrieve(self.executor, self.parts, self.spec, self.numbers, self._report("retrieve"))
 
     def stages(self, *, planned: bool) -> Stages:
-        return [(self._stage(model), [Part(number) for number in self.numbers]) for model in self.spec.graded]
-
-    def _stage(self, model: str) -> Stage[EvalSample]:
-        spec, given = self.spec, None
-        if model not in spec.answerers:
-            given = {key: answer for key, answer in self.given.items() if key[1].model == model}
-        read = partial(read_samples, self.parts, spec, model, given)
-        write = partial(write_samples, self.parts, spec, model)
-        return Stage(model, read, evaluation_steps(spec, model, given), write, window=4)
+        spec, stages = self.spec, []
+        for model in spec.graded:
+            given = None
+            if model not in spec.answerers:
+                given = {key: answer for key, answer in self.given.items() if key[1].model == model}
+            read = partial(read_samples, self.parts, spec, model, given)
+            write = partial(write_samples, self.parts, spec, model)
+            stage = Stage(model, read, evaluation_steps(spec, model, given), write, window=4)
+            stages.append((stage, [Part(number) for number in self.numbers]))
+        return stages
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
         clients = self.spec.clients
@@ -212,47 +211,36 @@ class Evaluation(PipelineJob):
     def show(self, done: int, total: int, result: PartResult | None = None) -> None:
         note = ""
         if result is not None:
-            self._count(result)
+            labels, grades = result.account or (0, {})
+            run = self.run.root.name
+            self.executor.count("fdarx_run_labels", labels, {"run": run, "model": result.stage})
+            for (cell, outcome), count in grades.items():
+                self.executor.count("fdarx_run_grades", count, {"run": run, "cell": cell, "outcome": outcome})
             note = f"{result.stage} ended" if result.ended else self.fleet.state() if self.fleet else ""
         self.progress("answer", done, total, note)
 
-    def _take_in(self) -> None:
-        """Copy the benchmark into the run part by part, so that the run stands alone, each part with the passages that
-        are worth as much as its gold passages; parts that are there already are left alone."""
-        self.intake = IntakeSummary()
-        self.progress("intake", 0, 0, "")
-
-        def waiting() -> Iterator[tuple[int, list[BenchmarkItem]]]:
-            for number, group in enumerate(self._groups()):
-                self.intake.add(group, self.spec)
-                self.progress("intake", self.intake.labels, 0, "")
-                if not self.parts.marked("intake", [number]):
-                    yield number, group
-
-        for _ in self.executor.map(partial(_write_intake, self.parts), waiting()):
-            pass
+    def _take_in(self) -> Iterator[tuple[int, list[BenchmarkItem]]]:
+        """Count the parts of the benchmark, and yield those to copy into the run, so that it stands alone: parts that
+        it has already are left alone."""
+        for number, group in enumerate(self._groups()):
+            self.intake.add(group, self.spec)
+            self.progress("intake", self.intake.labels, 0, "")
+            if not self.parts.marked("intake", [number]):
+                yield number, group
 
     def _groups(self) -> Iterator[list[BenchmarkItem]]:
-        return batches(self._labels(), LABELS_PER_PART) if self.earlier is None else self.earlier.groups()
-
-    def _labels(self) -> Iterator[BenchmarkItem]:
-        """Return the labels, or a sample of them, in order of set id."""
+        """Return the labels, or a sample of them, in order of set id, part by part."""
+        if self.earlier is not None:
+            return self.earlier.groups()
         if self.sample is None:
-            return self.benchmark.items()
+            return batches(self.benchmark.items(), LABELS_PER_PART)
         ids = [label.subject.set_id for label in self.benchmark.items()]
-        chosen = set(sorted(ids, key=lambda one: content_id(str(self.seed), one))[: self.sample])
-        return (label for label in self.benchmark.items() if label.subject.set_id in chosen)
+        chosen = set(sorted(ids, key=lambda set_id: content_id(str(self.seed), set_id))[: self.sample])
+        sampled = (label for label in self.benchmark.items() if label.subject.set_id in chosen)
+        return batches(sampled, LABELS_PER_PART)
 
     def _report(self, phase: str) -> Callable[[int, int], None]:
         return lambda done, of: self.progress(phase, done, of, "")
-
-    def _count(self, result: PartResult) -> None:
-        if result.account is None:
-            return
-        run, (labels, grades) = self.run.root.name, result.account
-        self.executor.count("fdarx_run_labels", labels, {"run": run, "model": result.stage})
-        for (cell, outcome), count in grades.items():
-            self.executor.count("fdarx_run_grades", count, {"run": run, "cell": cell, "outcome": outcome})
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Score answers by BERTScore, write metrics and the report, and end the run.
@@ -266,10 +254,16 @@ class Evaluation(PipelineJob):
         intake = self.intake
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
-            write_records(self.run.part("rejects", 0), [*self.benchmark.rejects, *self._unknown(intake.ids)], Reject)
-            filled = write_results(
-                self.executor, self.run, cells, self.spec.retrievers, seed=self.seed, resamples=self.resamples
-            )
+            split, sampled = self.benchmark.about["split"], "" if self.sample is None else " in the sample"
+            detail = f"no question of the {'benchmark' if split == 'all' else f'{split} split'}{sampled} has this id"
+            unknown = [
+                Reject(question_id, "intake", "unknown_question", f"{cell}: {detail}")
+                for question_id, cell in self.given
+                if question_id not in intake.ids
+            ]
+            write_records(self.run.part("rejects", 0), [*self.benchmark.rejects, *unknown], Reject)
+            options = {"seed": self.seed, "resamples": self.resamples}
+            filled = write_results(self.run, cells, self.spec.retrievers, **options, added=self.spec.metrics)
         summary: dict[str, Any] = {
             "code_version": CODE_VERSION,
             "benchmark": self.benchmark.about,
@@ -288,30 +282,31 @@ class Evaluation(PipelineJob):
 
     def _cells(self, model: str, ended: str) -> list[SettingProgress]:
         marked = self.parts.marked(f"graded/{model}", self.numbers)
-        cells = merge_cells(read_cells(self.parts, model, sorted(marked)), self.spec.cells(model))
+        known: dict[str, Any] = {"judge": self.spec.judge, "judge_engine": self.spec.engine(self.spec.judge)}
         if ended:
-            cells = [replace(cell, status="incomplete", reason=ended) for cell in cells]
-        judge, judge_engine = self.spec.judge, self.spec.engine(self.spec.judge)
-        cells = [replace(cell, judge=judge, judge_engine=judge_engine) for cell in cells]
-        if model in self.spec.answerers:
-            engine = self.spec.engine(model)
-            return [_with_due(replace(cell, engine=engine), self.intake.due[cell.setting]) for cell in cells]
-        if self.earlier is not None:
-            known = self.earlier.cells
-            return [_as_before(cell, known[CellKey(cell.model, cell.setting, cell.retriever)]) for cell in cells]
-        due = self.intake.due_elsewhere
-        return [_with_due_elsewhere(replace(cell, engine=GIVEN_ENGINE), due[cell.setting]) for cell in cells]
-
-    def _unknown(self, ids: Collection[str]) -> list[Reject]:
-        """Return rejects for given answers to questions that have none of these ids, those of the run."""
-        split, sampled = self.benchmark.about["split"], "" if self.sample is None else " in the sample"
-        asked = "benchmark" if split == "all" else f"{split} split"
-        detail = f"no question of the {asked}{sampled} has this id"
-        return [
-            Reject(question_id, "intake", "unknown_question", f"{cell}: {detail}")
-            for question_id, cell in self.given
-            if question_id not in ids
-        ]
+            known |= {"status": "incomplete", "reason": ended}
+        merged = merge_cells(read_cells(self.parts, model, sorted(marked)), self.spec.cells(model))
+        cells = [replace(cell, **known) for cell in merged]
+        for cell in cells:
+            if model in self.spec.answerers:
+                cell.engine, cell.due = self.spec.engine(model), self.intake.due[cell.setting]
+                if not cell.due:
+                    lacking = (
+                        "no label has its complete text" if needs_whole_label(cell.setting) else "no question is due"
+                    )
+                    cell.status, cell.reason = "skipped", f"{lacking} in this benchmark"
+            elif self.earlier is not None:  # the engine and the questions due are those of the earlier evaluation
+                earlier = self.earlier.cells[CellKey(cell.model, cell.setting, cell.retriever)]
+                cell.engine, cell.due = earlier.engine, earlier.due
+                if cell.status == "done" and earlier.status != "done":
+                    cell.status, cell.reason = "partial", earlier.reason
+            else:  # a cell of another program is partial if some questions have no answer
+                answered, due = cell.due, self.intake.due_elsewhere[cell.setting]
+                cell.engine, cell.due = GIVEN_ENGINE, max(due, answered)
+                if due > answered and cell.status == "done":
+                    reason = f"{due - answered:,} of {due:,} questions have no answer in --predictions"
+                    cell.status, cell.reason = "partial", reason
+        return cells
 
 
 def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> None:
@@ -319,34 +314,50 @@ def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> N
 
     Raises RunConflict.
     """
-    answers = (f"{question_id}\x1e{cell}\x1e{one.text}\x1e{one.cited}" for (question_id, cell), one in given.items())
+    answers = (
+        f"{question_id}\x1e{cell}\x1e{answer.text}\x1e{answer.cited}" for (question_id, cell), answer in given.items()
+    )
     check_inputs(run, content_id(benchmark, *sorted(answers)), "another benchmark, or other predictions,")
-
-
-def _with_due(cell: SettingProgress, due: int) -> SettingProgress:
-    if due:
-        return replace(cell, due=due)
-    why = "no label has its complete text" if needs_whole_label(cell.setting) else "no question is due"
-    return replace(cell, due=0, status="skipped", reason=f"{why} in this benchmark")
-
-
-def _as_before(cell: SettingProgress, earlier: SettingProgress) -> SettingProgress:
-    """Return a cell that was graded again with the engine and the questions due of the earlier evaluation."""
-    cell = replace(cell, engine=earlier.engine, due=earlier.due)
-    lacking = cell.status == "done" and earlier.status != "done"
-    return replace(cell, status="partial", reason=earlier.reason) if lacking else cell
-
-
-def _with_due_elsewhere(cell: SettingProgress, due: int) -> SettingProgress:
-    """Return the cell of another program's answers with the questions due; it is partial if some have no answer."""
-    missing = due - cell.due
-    if missing <= 0 or cell.status != "done":
-        return replace(cell, due=max(due, cell.due))
-    reason = f"{missing:,} of {due:,} questions have no answer in --predictions"
-    return replace(cell, due=due, status="partial", reason=reason)
 
 
 def _write_intake(parts: PartFiles, item: tuple[int, Sequence[BenchmarkItem]]) -> None:
     number, group = item
     equal = [row for label in group for row in equivalences(label.questions, label.passages)]
     write_items(parts, number, group, equal)
+
+
+def compare_runs(
+    runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int
+) -> tuple[list[Difference], list[Barrier]]:
+    """Compare cells of different runs in the same setting, on the questions that both have; of a single run, the cells
+    of different models.
+
+    `names` are the names of the runs; each model is called by `row_name`. Raises StorageError where a run has no cells.
+
+    Returns:
+        The differences, and what keeps pairs of cells from being compared.
+    """
+    tables: dict[CellKey, pa.Table] = {}
+    cells: dict[CellKey, SettingProgress] = {}
+    run_of: dict[str, str] = {}
+    for run, name in zip(runs, names, strict=True):
+        judge = str(run.info()["config"].get("judge", ""))
+        made = list(read_records(run.file("cells.parquet"), SettingProgress))
+        scored: dict[CellKey, pa.Table] = {}
+        for model in dict.fromkeys(cell.model for cell in made):
+            scored |= answer_scores(run, model)
+        for cell in made:
+            model = row_name(name, cell.model)
+            run_of[model] = name
+            if (table := scored.get(CellKey(cell.model, cell.setting, cell.retriever))) is not None:
+                key = CellKey(model, cell.setting, cell.retriever)
+                tables[key], cells[key] = table, replace(cell, model=model, judge=cell.judge or judge)
+
+    def wanted(a: CellKey, b: CellKey) -> bool:
+        return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])
+
+    pairs = [pair for pair in alike_pairs(cells) if wanted(*pair)]
+    metrics_of_pairs = comparison_pairs(pairs, cells)
+    compared = compare_pairs(tables, metrics_of_pairs, SCORE_METRICS, seed=seed, resamples=resamples)
+    found = (barrier(cells[a], cells[b]) for a, b in pairs)
+    return compared, [kept for kept in found if kept is not None]

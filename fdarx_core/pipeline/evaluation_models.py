@@ -1,6 +1,6 @@
 """Heavy parts of an evaluation that come before and after asking: embeddings, rankings, and BERTScore.
 
-Each is made once per part by actors that hold the model, or search the corpus, and kept with the run.
+Each is made once per part by actors that hold the model, or the passages of all labels, and kept with the run.
 """
 
 from __future__ import annotations
@@ -8,25 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from fdarx_core.evaluation.scoring import question_features, score_ranking
 from fdarx_core.evaluation.similarity import SemanticScorer
-from fdarx_core.pipeline.corpus_files import local_corpus, write_corpus
-from fdarx_core.pipeline.embeddings import PartEncoder, PartVectors, read_vectors
-from fdarx_core.pipeline.evaluation_steps import EvaluationSpec, read_equivalences, read_items
-from fdarx_core.pipeline.executor import Executor, PartProgress
+from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, read_equivalences, read_items
+from fdarx_core.pipeline.executor import Call, Executor, PartProgress
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Resource
-from fdarx_core.records import Equivalence, Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
-from fdarx_core.retrieval.corpus import open_corpus
-from fdarx_core.retrieval.encoders import WindowVectors
-from fdarx_core.retrieval.lexical import RankedList
+from fdarx_core.records import Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
+from fdarx_core.retrieval.encoders import Vectors, WindowVectors
+from fdarx_core.retrieval.lexical import Mask, RankedList, top_k
+from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import (
     Collection,
     Queries,
     Retriever,
+    VectorSearch,
     get_retriever,
+    headed_passage,
+    load_encoder,
     load_reranker,
     needs_reranker,
     passage_search_text,
@@ -34,37 +35,36 @@ from fdarx_core.retrieval.retrievers import (
 )
 from fdarx_core.storage import Location, read_table, write_table
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
-from fdarx_core.storage.node_copies import NodeCopies
 
+_BLOCK_ROWS = 64
+"""Vectors are filled up to a multiple of so many rows: libraries compute the products of the last rows of a matrix in
+another way, whose last bits differ, so that equal passages would not tie."""
 _LEAST_RANKED = 10
+
+PartVectors: TypeAlias = tuple[WindowVectors, Vectors]
+"""The vectors of some passages and questions by one encoder, in the order of the rows."""
 
 SearchSpace: TypeAlias = tuple[Collection, Sequence[Passage]]
 """A collection to search, and the passage at each of its positions."""
 
 
 def retrieve(
-    executor: Executor, parts: PartFiles, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
+    executor: Executor, parts: PartFiles, spec: EvaluationSetup, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Embed what needs embedding, then rank and score, part by part; parts that are done are left alone."""
-    encoders = sorted({name for one in spec.retrievers for name in required_encoders(one)})
-    for name in encoders:
-        missing = sorted(set(numbers) - parts.there(f"embeddings/{name}", numbers))
+    for name in sorted({name for retriever in spec.retrievers for name in required_encoders(retriever)}):
+        missing = sorted(set(numbers) - parts.existing(f"embeddings/{name}", numbers))
         resource = executor.models_resource(PartEncoder, parts, name, spec.directories, items=len(missing))
-        _work_through(executor, resource, "encode", missing, progress)
-    if spec.scope == "corpus":
-        write_corpus(executor, parts, encoders, numbers, progress)
+        _work_through(executor, f"embed for {name}", Call(resource, "encode"), missing, progress)
     for name in spec.retrievers:
         missing = sorted(set(numbers) - parts.marked(f"ranked/{name}", numbers))
-        arguments = (parts, spec, name, numbers)
-        if needs_reranker(name):
-            resource = executor.models_resource(Ranker, *arguments, items=len(missing))
-        else:
-            resource = executor.cpu_resource(Ranker, *arguments, items=len(missing))
-        _work_through(executor, resource, "rank", missing, progress)
+        resource_for = executor.models_resource if needs_reranker(name) else executor.cpu_resource
+        resource = resource_for(Ranker, parts, spec, name, numbers, items=len(missing))
+        _work_through(executor, f"rank by {name}", Call(resource, "rank"), missing, progress)
 
 
 def score_semantics(
-    executor: Executor, parts: PartFiles, spec: EvaluationSpec, numbers: Sequence[int], progress: PartProgress
+    executor: Executor, parts: PartFiles, spec: EvaluationSetup, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Compute BERTScore of the answers of each model that are graded and not scored yet."""
     missing = [
@@ -74,94 +74,134 @@ def score_semantics(
     ]
     arguments = (parts, spec.bertscore, spec.bertscore_layers)
     resource = executor.models_resource(BertScorer, *arguments, items=len(missing))
-    _work_through(executor, resource, "score", missing, progress)
+    _work_through(executor, "BERTScore", Call(resource, "score"), missing, progress)
 
 
-def _work_through(
-    executor: Executor, resource: Resource, method: str, items: Sequence[Any], progress: PartProgress
-) -> None:
+def _work_through(executor: Executor, name: str, call: Call, items: Sequence[Any], progress: PartProgress) -> None:
     if not items:
         return
     progress(0, len(items))
-    for done, _ in enumerate(executor.map_resource(resource, method, items), 1):
+    for done, _ in enumerate(executor.flow(name, items, call), 1):
         progress(done, len(items))
 
 
-def _search_space(passages: Sequence[Passage], vectors: Mapping[str, WindowVectors]) -> SearchSpace:
-    return Collection([passage_search_text(passage) for passage in passages], vectors), passages
+class PartEncoder:
+    """Embeds the passages and questions of parts with one encoder."""
+
+    def __init__(self, parts: PartFiles, name: str, directories: ModelDirectories) -> None:
+        self._parts, self._name = parts, name
+        self._encoder = load_encoder(name, directories)
+
+    def encode(self, part: int) -> int:
+        """Write the vectors of a part; returns how many passages it has."""
+        labels = read_items(self._parts, part)
+        passages = self._encoder.encode_passages([headed_passage(row) for label in labels for row in label.passages])
+        questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
+        values = pa.array(np.concatenate([passages.rows, questions]).astype(np.float32).ravel())
+        of_passages = np.repeat(np.arange(len(passages)), passages.counts)
+        columns = {
+            "kind": pa.array(["passage"] * len(passages.rows) + ["question"] * len(questions), pa.string()),
+            "row": pa.array(np.concatenate([of_passages, np.arange(len(questions))]), pa.int64()),
+            "vector": pa.FixedSizeListArray.from_arrays(values, self._encoder.dimensions),
+        }
+        write_table(self._parts.run.part(f"embeddings/{self._name}", part), pa.table(columns))
+        return len(passages)
+
+
+def read_vectors(parts: PartFiles, name: str, part: int) -> PartVectors:
+    """Return what `PartEncoder` wrote of a part."""
+    table = read_table(parts.run.part(f"embeddings/{name}", part))
+    kinds, column = np.asarray(table["kind"].to_pylist()), table["vector"].combine_chunks()
+    vectors = column.flatten().to_numpy().reshape(-1, column.type.list_size)
+    of_passages = table["row"].to_numpy()[kinds == "passage"]
+    return WindowVectors(vectors[kinds == "passage"], np.bincount(of_passages)), vectors[kinds == "question"]
+
+
+def read_corpus(parts: PartFiles, encoders: Iterable[str], numbers: Sequence[int]) -> SearchSpace:
+    """Read the passages of all labels into memory, with their vectors by each encoder."""
+    passages = parts.read_all("passages", numbers, Passage)
+    searches = {name: _vector_search(parts, name, numbers) for name in encoders}
+    return Collection([passage_search_text(row) for row in passages], searches=searches), passages
+
+
+def _vector_search(parts: PartFiles, name: str, numbers: Sequence[int]) -> VectorSearch:
+    """Return the search of the vectors of all passages by one encoder.
+
+    Questions are compared one by one, so that a score does not depend on their number: the last bits of a product of
+    matrices depend on their shapes.
+    """
+    vectors = WindowVectors.concatenate([read_vectors(parts, name, part)[0] for part in numbers])
+    size, filling = len(vectors), -len(vectors.rows) % _BLOCK_ROWS
+    if filling:
+        zeros = np.zeros((filling, vectors.rows.shape[1]), np.float32)
+        vectors = WindowVectors.concatenate([vectors, WindowVectors(zeros, np.array([filling]))])
+
+    def search(queries: Vectors, k: int, allowed: Mask | None) -> list[RankedList]:
+        return [top_k(vectors.scores(query[None])[:, :size], k, allowed)[0] for query in queries]
+
+    return search
 
 
 class Ranker:
-    """Holds one retriever and, where that searches all labels, their corpus, which is mapped from the local disk."""
+    """Holds one retriever and, where that searches all labels, their passages."""
 
-    def __init__(self, parts: PartFiles, spec: EvaluationSpec, name: str, numbers: Sequence[int]) -> None:
+    def __init__(self, parts: PartFiles, spec: EvaluationSetup, name: str, numbers: Sequence[int]) -> None:
         self._parts, self._spec, self._name = parts, spec, name
         reranker = load_reranker(spec.directories) if needs_reranker(name) else None
         self._retriever: Retriever = get_retriever(name, reranker)
-        self._copies = NodeCopies(parts.run.root) if spec.scope == "corpus" else None
         self._corpus: SearchSpace | None = None
-        if self._copies is not None:
-            self._corpus = open_corpus(local_corpus(parts, self._copies, sorted(self._retriever.encoders), numbers))
-
-    def close(self) -> None:
-        """End the use of local copies of the corpus; the last process on a machine deletes them."""
-        if self._copies is not None:
-            self._copies.close()
+        if spec.scope == "corpus":
+            self._corpus = read_corpus(parts, self._retriever.encoders, numbers)
 
     def rank(self, part: int) -> int:
         """Write rankings and their scores; returns the number of questions."""
         equal = read_equivalences(self._parts, part)
         rows: list[Ranking] = []
-        scored: list[RetrievalScore] = []
+        scores: list[RetrievalScore] = []
         elsewhere: dict[tuple[str, int], Passage] = {}
-        for label, own in _by_label(read_items(self._parts, part), self._vectors(part)):
-            if label.subject.whole:
-                space = self._corpus or _search_space(
-                    label.passages, {name: vectors for name, (vectors, _) in own.items()}
-                )
-                found = self._rank_label(label, own, space, elsewhere)
-                rows += found
-                scored += _scores(label, found, equal)
+        vectors = {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
+        for label, own in _by_label(read_items(self._parts, part), vectors):
+            if not (label.subject.whole and label.questions):
+                continue
+            rankings = self._rank_label(label, own, elsewhere)
+            passages = {passage.doc_chunk_index: passage for passage in label.passages}
+            for question, ranking in zip(label.questions, rankings, strict=True):
+                features = question_features(question, label.subject, passages)
+                score = score_ranking(features, question, ranking, equal.get(question.id))
+                if score is not None:
+                    scores.append(score)
+            rows += rankings
         self._parts.write(f"rankings/{self._name}", part, rows, Ranking)
         if self._corpus:
             self._parts.write(f"elsewhere/{self._name}", part, elsewhere.values(), Passage)
-        self._parts.write(f"retrieval_scores/{self._name}", part, scored, RetrievalScore)
+        self._parts.write(f"retrieval_scores/{self._name}", part, scores, RetrievalScore)
         self._parts.mark(f"ranked/{self._name}", part)
         return len(rows)
 
     def _rank_label(
-        self,
-        label: BenchmarkItem,
-        vectors: Mapping[str, PartVectors],
-        space: SearchSpace,
-        elsewhere: dict[tuple[str, int], Passage],
+        self, label: BenchmarkItem, vectors: Mapping[str, PartVectors], elsewhere: dict[tuple[str, int], Passage]
     ) -> list[Ranking]:
-        if not label.questions:
-            return []
-        collection, passages = space
+        """Rank passages for the questions of a label, and note those of other labels that come first."""
+        if self._corpus:
+            collection, passages = self._corpus
+        else:
+            texts = [passage_search_text(passage) for passage in label.passages]
+            collection = Collection(texts, {name: of_passages for name, (of_passages, _) in vectors.items()})
+            passages = label.passages
         by_encoder = {name: of_questions for name, (_, of_questions) in vectors.items()}
         queries = Queries([question.question for question in label.questions], by_encoder)
         most = max(len(question.gold_passages) for question in label.questions)
         ranked = self._retriever.rank(queries, collection, max(_LEAST_RANKED, self._spec.top_k, most))
-        rows = [self._row(question, one, passages) for question, one in zip(label.questions, ranked, strict=True)]
-        for one in ranked if self._corpus else ():
-            top = [passages[place] for place, _ in one[: self._spec.top_k]]
-            elsewhere.update({(p.set_id, p.doc_chunk_index): p for p in top if p.set_id != label.subject.set_id})
+        rows = []
+        for question, hits in zip(label.questions, ranked, strict=True):
+            found = [passages[place] for place, _ in hits]
+            indices, scores = [passage.doc_chunk_index for passage in found], [float(score) for _, score in hits]
+            set_ids = [passage.set_id for passage in found] if self._corpus else []
+            rows.append(Ranking(question.id, question.set_id, self._name, indices, set_ids, scores))
+            for passage in found[: self._spec.top_k] if self._corpus else ():
+                if passage.set_id != label.subject.set_id:
+                    elsewhere[passage.set_id, passage.doc_chunk_index] = passage
         return rows
-
-    def _row(self, question: QuestionAnswer, ranked: RankedList, passages: Sequence[Passage]) -> Ranking:
-        found = [passages[place] for place, _ in ranked]
-        return Ranking(
-            question.id,
-            question.set_id,
-            self._name,
-            [passage.doc_chunk_index for passage in found],
-            [passage.set_id for passage in found] if self._corpus else [],
-            [float(score) for _, score in ranked],
-        )
-
-    def _vectors(self, part: int) -> dict[str, PartVectors]:
-        return {name: read_vectors(self._parts, name, part) for name in self._retriever.encoders}
 
 
 def _by_label(
@@ -176,17 +216,6 @@ def _by_label(
         yield label, {name: (own.select(passages), asked[questions]) for name, (own, asked) in vectors.items()}
 
 
-def _scores(
-    label: BenchmarkItem, rankings: Iterable[Ranking], equal: Mapping[str, Equivalence]
-) -> Iterator[RetrievalScore]:
-    passages = {passage.doc_chunk_index: passage for passage in label.passages}
-    for question, ranking in zip(label.questions, rankings, strict=True):
-        described = question_features(question, label.subject, passages)
-        scored = score_ranking(described, question, ranking, equal.get(question.id))
-        if scored is not None:
-            yield scored
-
-
 class BertScorer:
     """Holds one BERTScore model."""
 
@@ -198,7 +227,7 @@ class BertScorer:
         """Score a model's answers in a part against the gold answers; returns their number."""
         model, part = place
         questions = self._parts.read("questions", part, QuestionAnswer)
-        answers = {row.id: row.answer for row in questions if row.type != "refusal"}
+        answers = {row.id: row.answer for row in questions if row.answerable}
         scored = [
             row
             for row in self._parts.read(f"predictions/{model}", part, Prediction)
@@ -217,5 +246,5 @@ def with_bert_scores(places: Iterable[Location], scores: pa.Table) -> pa.Table:
     for place in places:
         table = read_table(place, ["prediction_id", "bert_score"])
         found.update(zip(table["prediction_id"].to_pylist(), table["bert_score"].to_pylist(), strict=True))
-    column = pa.array([found.get(one) for one in scores["prediction_id"].to_pylist()], pa.float64())
+    column = pa.array([found.get(id) for id in scores["prediction_id"].to_pylist()], pa.float64())
     return scores.set_column(scores.schema.get_field_index("bert_score"), "bert_score", column)

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.metrics import AnswerFunction, Metric
 from fdarx_core.evaluation.predictions import (
     ANSWER_TASKS,
     EVALUATION_RULES_VERSION,
@@ -28,7 +29,6 @@ from fdarx_core.evaluation.scoring import (
 )
 from fdarx_core.evaluation.settings import (
     RETRIEVED,
-    SETTINGS,
     PromptContext,
     TokenBudget,
     is_due,
@@ -38,7 +38,7 @@ from fdarx_core.evaluation.settings import (
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Prices, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, Part, Step
+from fdarx_core.pipeline.steps import Address, Asking, AskStep, Part, Step
 from fdarx_core.records import (
     Equivalence,
     Grade,
@@ -47,7 +47,6 @@ from fdarx_core.records import (
     Prediction,
     QuestionAnswer,
     Ranking,
-    Request,
     Score,
     SettingProgress,
 )
@@ -57,7 +56,7 @@ from fdarx_core.storage.benchmark_reader import BenchmarkItem
 from fdarx_core.storage.imported_predictions import ImportedPrediction
 
 LABELS_PER_PART = 8
-CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline")
+CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline", "fdarx_core.text")
 """Digest of the code that ranks, parses, grades and scores. Results of another version are computed again."""
 
 GIVEN_ENGINE = "answers of another program"
@@ -73,13 +72,14 @@ def baseline() -> Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationSpec:
+class EvaluationSetup:
     """One evaluation. `answerers` and `judge` are names of `models`, or `baseline`.
 
     `scope` of retrieval is label or corpus; `label_chars` cuts a label's text, None leaves it whole; `bertscore` is the
     directory of a model for BERTScore. `given` are the cells of answers made elsewhere, which are graded and not asked
     for, `given_citing` those of their settings in which answers cite. `regraded` is the address of the evaluation that
     made these answers, "" where they come from a file. With `batch`, requests go through batch APIs.
+    `metrics` are added to those that FDARx and installed packages have.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
@@ -99,6 +99,8 @@ class EvaluationSpec:
     max_requests: int | None = None
     max_cost: float | None = None
     batch: bool = False
+    batch_files: str | None = None
+    metrics: Sequence[AnswerFunction | Metric] = ()
 
     def cells(self, model: str) -> list[CellKey]:
         """Return the cells of a model in the order of asking: those that share the longest prefix first."""
@@ -127,13 +129,6 @@ class EvaluationSpec:
         """Return where requests to a model are sent. Raises KeyError for an unknown name."""
         return Address.of(name, self.models, baseline())
 
-    def is_due_elsewhere(self, setting: str, question: QuestionAnswer) -> bool:
-        """Return whether another program should have answered the question in the setting.
-
-        It may have had passages that the benchmark lacks. In a setting with a name of its own every question is due.
-        """
-        return setting not in SETTINGS or is_due(setting, question)
-
     def engine(self, name: str) -> str:
         """Return what answers under the name of a model that is asked. Raises KeyError for an unknown name."""
         return f"built-in rules {EVALUATION_RULES_VERSION}" if name == Baseline.name else self.models[name].engine
@@ -146,7 +141,15 @@ class EvaluationSpec:
 
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False, batch=self.batch)
+        return ClientPool(
+            baseline(),
+            self.used,
+            self.max_requests,
+            self.max_cost,
+            shared_fate=False,
+            batch=self.batch,
+            batch_files=self.batch_files,
+        )
 
 
 @dataclass(slots=True)
@@ -162,7 +165,6 @@ class EvalSample:
     rankings: dict[tuple[str, str], Ranking]
     elsewhere: dict[tuple[str, int], Passage]
     due: dict[CellKey, list[QuestionAnswer]]
-    prompts: list[tuple[CellKey, QuestionAnswer, PromptContext]] = field(default_factory=list)
     predictions: list[Prediction] = field(default_factory=list)
     grades: list[Grade] = field(default_factory=list)
 
@@ -178,7 +180,7 @@ class EvalSample:
         return [own[index] if set_id == question.set_id else self.elsewhere[set_id, index] for set_id, index in pairs]
 
 
-def evaluation_steps(spec: EvaluationSpec, model: str, given: GivenAnswers | None = None) -> list[Step[EvalSample]]:
+def evaluation_steps(spec: EvaluationSetup, model: str, given: GivenAnswers | None = None) -> list[Step[EvalSample]]:
     """Return the steps of one model: it is asked, unless answers made elsewhere are `given`, and a judge grades.
 
     The samples of a `spec.regraded` evaluation have predictions already, so that they are only graded.
@@ -198,28 +200,21 @@ def answer_questions(
 ) -> AskStep[EvalSample]:
     """Return the step Questions → predictions of one model, cell by cell, so that requests with a common prefix follow
     each other."""
-    return AskStep(
-        "answer", frozenset((address.name,)), partial(_prompts, address, budget, top_k), partial(_take_answers, prices)
-    )
+    return address.step("answer", partial(_answer, address, budget, top_k, prices))
 
 
-def _prompts(address: Address, budget: TokenBudget, top_k: int, sample: EvalSample) -> list[Request]:
-    def context(cell: CellKey, question: QuestionAnswer) -> PromptContext:
-        ranked = sample.ranked(cell.retriever, question, top_k)
-        return prompt_context(cell.setting, question, sample.examined.passages, ranked, budget)
-
-    sample.prompts = [
-        (cell, question, context(cell, question)) for cell, questions in sample.due.items() for question in questions
-    ]
-    return [address.request(ANSWER_TASKS[cell.setting], view.slots) for cell, _, view in sample.prompts]
-
-
-def _take_answers(prices: Prices | None, sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
-    for (cell, question, view), (_, response) in zip(sample.prompts, exchanges, strict=True):
+def _answer(address: Address, budget: TokenBudget, top_k: int, prices: Prices | None, sample: EvalSample) -> Asking:
+    prompts: list[tuple[CellKey, QuestionAnswer, PromptContext]] = []
+    for cell, questions in sample.due.items():
+        for question in questions:
+            ranked = sample.ranked(cell.retriever, question, top_k)
+            view = prompt_context(cell.setting, question, sample.examined.passages, ranked, budget)
+            prompts.append((cell, question, view))
+    exchanges = yield [address.request(ANSWER_TASKS[cell.setting], view.slots) for cell, _, view in prompts]
+    for (cell, question, view), (_, response) in zip(prompts, exchanges, strict=True):
         cost = prices.cost(response) if prices else None
         task = ANSWER_TASKS[cell.setting]
         sample.predictions.append(prediction_from_response(cell, question, view, task, response, cost))
-    sample.prompts = []
 
 
 def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:
@@ -232,27 +227,18 @@ def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:
 
 def grade_answers(address: Address) -> AskStep[EvalSample]:
     """Return the step Predictions → grades. A rule grades what needs no judgement, the judge the rest."""
-    return AskStep("grade", frozenset((address.name,)), partial(_grade_requests, address), _take_grades)
+    return address.step("grade", partial(_grade, address))
 
 
-def _grade_requests(address: Address, sample: EvalSample) -> list[Request]:
-    return [
-        address.request(GRADE_ANSWER, grading_slots(question, prediction))
-        for question, prediction, grade in _graded_by_rule(sample)
-        if grade is None
-    ]
-
-
-def _take_grades(sample: EvalSample, exchanges: Sequence[Exchange]) -> None:
-    waiting = iter(exchanges)
-    for question, prediction, grade in _graded_by_rule(sample):
-        sample.grades.append(grade or read_grade(question, prediction, next(waiting)[1]))
-
-
-def _graded_by_rule(sample: EvalSample) -> list[tuple[QuestionAnswer, Prediction, Grade | None]]:
+def _grade(address: Address, sample: EvalSample) -> Asking:
     questions = {question.id: question for question in sample.examined.questions}
     pairs = [(questions[prediction.question_id], prediction) for prediction in sample.predictions]
-    return [(question, prediction, grade_without_judge(question, prediction)) for question, prediction in pairs]
+    by_rule = [grade_without_judge(*pair) for pair in pairs]
+    judged = [pair for pair, grade in zip(pairs, by_rule, strict=True) if grade is None]
+    exchanges = yield [address.request(GRADE_ANSWER, grading_slots(*pair)) for pair in judged]
+    replies = iter(exchanges)
+    for pair, grade in zip(pairs, by_rule, strict=True):
+        sample.grades.append(grade or read_grade(*pair, next(replies)[1]))
 
 
 def read_items(parts: PartFiles, part: int) -> list[BenchmarkItem]:
@@ -267,9 +253,9 @@ def read_items(parts: PartFiles, part: int) -> list[BenchmarkItem]:
 
 def write_items(parts: PartFiles, part: int, labels: Sequence[BenchmarkItem], equal: Sequence[Equivalence]) -> None:
     """Write the labels of a part, and the passages that are worth as much as gold passages."""
-    parts.write("subjects", part, [one.subject for one in labels], LabelSummary)
-    parts.write("passages", part, [row for one in labels for row in one.passages], Passage)
-    parts.write("questions", part, [row for one in labels for row in one.questions], QuestionAnswer)
+    parts.write("subjects", part, [label.subject for label in labels], LabelSummary)
+    parts.write("passages", part, [row for label in labels for row in label.passages], Passage)
+    parts.write("questions", part, [row for label in labels for row in label.questions], QuestionAnswer)
     parts.write("equivalences", part, equal, Equivalence)
     parts.mark("intake", part)
 
@@ -280,64 +266,53 @@ def read_equivalences(parts: PartFiles, part: int) -> dict[str, Equivalence]:
 
 
 def read_samples(
-    parts: PartFiles, spec: EvaluationSpec, model: str, given: GivenAnswers | None, part: Part
+    parts: PartFiles, spec: EvaluationSetup, model: str, given: GivenAnswers | None, part: Part
 ) -> list[EvalSample]:
     """Return the samples for a model from the rows of earlier stages, or those that `given` answers cover.
 
     Where another evaluation is graded again, they hold its predictions of the part.
     """
+    equal, cells = read_equivalences(parts, part.number), spec.cells(model)
+    asks = not (given or spec.regraded)
+    rankings: dict[tuple[str, str], Ranking] = {}
+    elsewhere: dict[tuple[str, int], Passage] = {}
+    for name in {cell.retriever for cell in cells} - {""} if asks else ():
+        # without a file, no label is whole, so nothing is due
+        for ranking in parts.read_all(f"rankings/{name}", [part.number], Ranking):
+            rankings[name, ranking.question_id] = ranking
+        for passage in parts.read_all(f"elsewhere/{name}", [part.number], Passage):
+            elsewhere[passage.set_id, passage.doc_chunk_index] = passage
+    predictions: dict[str, list[Prediction]] = {}
     if spec.regraded:
-        return _read_predicted(parts, spec, model, part.number)
-    equal = read_equivalences(parts, part.number)
-    cells = spec.cells(model)
-    rankings, elsewhere = _read_rankings(parts, () if given else {cell.retriever for cell in cells}, part.number)
+        earlier = PartFiles(RunDirectory.open(spec.regraded), parts.code_version)
+        predictions = _by_label(earlier.read_all(f"predictions/{model}", [part.number], Prediction))
 
-    def due(cell: CellKey, question: QuestionAnswer, subject: LabelSummary) -> bool:
+    def is_due(cell: CellKey, question: QuestionAnswer, subject: LabelSummary) -> bool:
         return spec.is_due(cell.setting, question, subject) if given is None else (question.id, cell) in given
 
-    return [
-        EvalSample(
-            examined,
-            {row.id: equal[row.id] for row in examined.questions if row.id in equal},
-            {key: row for key, row in rankings.items() if row.set_id == examined.subject.set_id},
-            elsewhere,
-            {cell: [row for row in examined.questions if due(cell, row, examined.subject)] for cell in cells},
-        )
-        for examined in read_items(parts, part.number)
-    ]
-
-
-def _read_predicted(parts: PartFiles, spec: EvaluationSpec, model: str, part: int) -> list[EvalSample]:
-    earlier = PartFiles(RunDirectory.open(spec.regraded), parts.code_version)
-    equal, cells = read_equivalences(parts, part), spec.cells(model)
-    predictions = _by_label(earlier.read_all(f"predictions/{model}", [part], Prediction))
     samples: list[EvalSample] = []
-    for examined in read_items(parts, part):
-        questions = {row.id: row for row in examined.questions}
+    for examined in read_items(parts, part.number):
+        questions, set_id = {row.id: row for row in examined.questions}, examined.subject.set_id
         due: dict[CellKey, list[QuestionAnswer]] = {cell: [] for cell in cells}
-        found = predictions.get(examined.subject.set_id, [])
-        for row in found:
-            due[CellKey(row.model, row.setting, row.retriever)].append(questions[row.question_id])
-        equivalences = {id: equal[id] for id in questions if id in equal}
-        samples.append(EvalSample(examined, equivalences, {}, {}, due, predictions=found))
+        if spec.regraded:
+            for row in predictions.get(set_id, []):
+                due[CellKey(row.model, row.setting, row.retriever)].append(questions[row.question_id])
+        else:
+            due = {cell: [row for row in examined.questions if is_due(cell, row, examined.subject)] for cell in cells}
+        sample = EvalSample(
+            examined,
+            {id: equal[id] for id in questions if id in equal},
+            {key: row for key, row in rankings.items() if row.set_id == set_id},
+            elsewhere,
+            due,
+            predictions=predictions.get(set_id, []),
+        )
+        samples.append(sample)
     return samples
 
 
-def _read_rankings(
-    parts: PartFiles, retrievers: Iterable[str], part: int
-) -> tuple[dict[tuple[str, str], Ranking], dict[tuple[str, int], Passage]]:
-    rankings: dict[tuple[str, str], Ranking] = {}
-    elsewhere: dict[tuple[str, int], Passage] = {}
-    for name in filter(None, retrievers):  # without a file, no label is whole, so nothing is due
-        for row in parts.read_all(f"rankings/{name}", [part], Ranking):
-            rankings[name, row.question_id] = row
-        for passage in parts.read_all(f"elsewhere/{name}", [part], Passage):
-            elsewhere[passage.set_id, passage.doc_chunk_index] = passage
-    return rankings, elsewhere
-
-
 def write_samples(
-    parts: PartFiles, spec: EvaluationSpec, model: str, part: int, samples: Sequence[EvalSample]
+    parts: PartFiles, spec: EvaluationSetup, model: str, part: int, samples: Sequence[EvalSample]
 ) -> tuple[int, Counter[tuple[str, str]]]:
     """Write predictions, grades and scores, and last the progress of each cell in this part.
 
@@ -348,7 +323,8 @@ def write_samples(
     grades = [row for sample in samples for row in sample.grades]
     parts.write(f"predictions/{model}", part, predictions, Prediction)
     parts.write(f"grades/{model}", part, grades, Grade)
-    parts.write(f"scores/{model}", part, [row for one in samples for row in scores(one, spec.citing(model))], Score)
+    scored = [row for sample in samples for row in scores(sample, spec.citing(model), spec.metrics)]
+    parts.write(f"scores/{model}", part, scored, Score)
     parts.mark(f"graded/{model}", part, [cell_progress(cell, samples) for cell in spec.cells(model)], SettingProgress)
     cells = {row.id: "/".join(filter(None, (row.model, row.setting, row.retriever))) for row in predictions}
     return len(samples), Counter((cells[grade.prediction_id], grade.outcome) for grade in grades)
@@ -359,12 +335,14 @@ def read_cells(parts: PartFiles, model: str, numbers: Sequence[int]) -> Iterator
     return parts.read_each(parts.done(f"graded/{model}"), numbers, SettingProgress)
 
 
-def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:
-    """Return one row per prediction; citations are scored in the settings `citing`."""
+def scores(sample: EvalSample, citing: Collection[str], added: Sequence[AnswerFunction | Metric] = ()) -> list[Score]:
+    """Return one row per prediction, with the `added` metrics; citations are scored in the settings `citing`."""
     examined = sample.examined
     passages = {passage.doc_chunk_index: passage for passage in examined.passages}
     questions = {question.id: question for question in examined.questions}
-    described = {one.id: question_features(one, examined.subject, passages) for one in examined.questions}
+    described = {
+        question.id: question_features(question, examined.subject, passages) for question in examined.questions
+    }
     grades: Mapping[str, Grade] = {grade.prediction_id: grade for grade in sample.grades}
     return [
         score(
@@ -374,6 +352,7 @@ def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:
             grades.get(row.id),
             sample.equivalences.get(row.question_id),
             citing,
+            added,
         )
         for row in sample.predictions
     ]
@@ -382,24 +361,30 @@ def scores(sample: EvalSample, citing: Collection[str]) -> list[Score]:
 def cell_progress(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgress:
     """Return the progress of a cell in these samples. Transient failures make it incomplete and are asked again."""
     mine = {
-        row.id: row for one in samples for row in one.predictions if (row.model, row.setting, row.retriever) == cell
+        row.id: row
+        for sample in samples
+        for row in sample.predictions
+        if (row.model, row.setting, row.retriever) == cell
     }
-    transient = [row.reason for row in mine.values() if row.reason.startswith(TRANSIENT)]
-    grades = [row for one in samples for row in one.grades if row.prediction_id in mine]
-    transient += [row.detail for row in grades if row.outcome == "unscored" and row.detail.startswith(TRANSIENT)]
+    grades = [row for sample in samples for row in sample.grades if row.prediction_id in mine]
+    failed = {row.prediction_id: row.detail for row in grades if row.outcome == "unscored"}
+    failed |= {row.id: row.reason for row in mine.values() if row.reason}  # such an answer has no grade either
+    reasons = [reason for reason in failed.values() if reason.startswith(TRANSIENT)]
     lost = [row.reason for row in mine.values() if row.outcome == "failed"]
     progress = SettingProgress(
         *cell,
         status="done",
         reason=lost[0] if lost else "",
-        due=sum(len(one.due.get(cell, ())) for one in samples),
+        due=sum(len(sample.due.get(cell, ())) for sample in samples),
         answer_prompt=prompts_of(mine.values()),
         judge_prompt=prompts_of(grades),
     )
-    if not transient:
+    if not reasons:
         return progress
-    first = transient[0].removeprefix(TRANSIENT).split(":")[0]
-    return replace(progress, status="incomplete", reason=f"{len(transient)} requests failed for now ({first})")
+    first = reasons[0].removeprefix(TRANSIENT).split(":")[0]
+    return replace(
+        progress, status="incomplete", reason=f"{len(reasons)} of {len(mine)} answers failed for now ({first})"
+    )
 
 
 def prompts_of(rows: Iterable[Prediction | Grade]) -> str:

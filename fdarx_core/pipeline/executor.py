@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import queue
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from fdarx_core.llm import ModelConfig, ResponseStore, ask
+from fdarx_core.llm import ModelConfig, ModelsError, ResponseStore, ask
 from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow
 from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage
 from fdarx_core.telemetry import Span, span
@@ -26,8 +31,10 @@ SMALL = 64
 """Labels, documents or answers up to which `auto` runs a job in this process: starting Ray would take longer."""
 
 
-def _numbered(function: Callable[[Item], Result], item: tuple[int, Item]) -> tuple[int, Result]:
-    return item[0], function(item[1])
+_LOG = logging.getLogger(__name__)
+_END = object()
+_POLL_S = 1.0
+"""Seconds between checks of models that are not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +123,18 @@ class Work:
         return partial(ask, baseline=self.clients.rules, store=self.store)
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator of a flow that calls a method of a resource with each item."""
+
+    resource: Resource
+    method: str
+
+
+Operator: TypeAlias = Callable[[Any], Any] | Call
+"""An operator of a flow: a function of an item, or a method of a resource."""
+
+
 def describe(stage: Stage[Any], error: BaseException) -> str:
     """Return a line with the reason why a stage failed."""
     cause = getattr(error, "cause", None) or error
@@ -128,11 +147,119 @@ def part_span(name: str, stage: Stage[Any], number: int) -> AbstractContextManag
     return span(f"{name} {stage.name}", {"fdarx.stage": stage.name, "fdarx.part": number})
 
 
+MakePart: TypeAlias = Callable[[Stage[Any], Part], Awaitable[tuple[Any, str]]]
+"""Makes and writes a part of a stage; returns its account, and why it was not finished, or ""."""
+
+
+class SideBySide:
+    """Makes the parts of stages, each stage at its own speed: none waits for another.
+
+    Args:
+        work: The stages, and the fleet of their models.
+        make: Makes a part, in an event loop in a thread of its own.
+        window: Returns the number of parts of a stage that are made at the same time; it may change.
+        close: Is called at the end.
+    """
+
+    def __init__(
+        self, work: Work, make: MakePart, window: Callable[[Stage[Any]], int], close: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._work, self._make, self._window, self._close = work, make, window, close
+        self._unfinished = [stage for stage, parts in work.stages if parts]
+        self._results = queue.Queue[Any]()
+        self._stopped = False
+
+    def run(self) -> Iterator[PartResult]:
+        """Yield the parts as they end, and a result without a part now and then while models are not ready."""
+        threading.Thread(target=copy_context().run, args=(self._run_loop,), daemon=True).start()
+        try:
+            while (result := self._results.get()) is not _END:
+                if isinstance(result, BaseException):
+                    raise result
+                yield result
+        finally:
+            self._stopped = True
+
+    def _run_loop(self) -> None:
+        try:
+            asyncio.run(self._run_stages())
+        except BaseException as error:
+            self._results.put(error)
+        self._results.put(_END)
+
+    async def _run_stages(self) -> None:
+        tending = asyncio.create_task(self._tend())
+        try:
+            await asyncio.gather(*(self._run_stage(stage, parts) for stage, parts in self._work.stages if parts))
+        finally:
+            tending.cancel()
+            await self._close()
+
+    async def _tend(self) -> None:
+        """Let the fleet start and stop models, and let the driver show that stages wait for them."""
+        try:
+            while fleet := self._work.fleet:
+                wanted = {name for stage in self._unfinished for name in stage.models(self._work.clients.models)}
+                await asyncio.to_thread(fleet.tend, wanted)
+                if not all(map(fleet.ready, wanted)):
+                    self._results.put(PartResult("", None))
+                await asyncio.sleep(_POLL_S)
+        except Exception as error:
+            self._results.put(error)
+
+    async def _await_models(self, stage: Stage[Any]) -> str:
+        """Return once all models of a stage are ready, or why one of them never will be."""
+        fleet, names = self._work.fleet, stage.models(self._work.clients.models)
+        if fleet is None:
+            return ""
+        while not (failed := next(filter(None, map(fleet.failed, names)), "")):
+            if self._stopped or all(map(fleet.ready, names)):
+                break
+            await asyncio.sleep(_POLL_S)
+        return failed
+
+    async def _run_stage(self, stage: Stage[Any], parts: Sequence[Part]) -> None:
+        """Make the parts of a stage; once one is not finished, those that have not begun are left to a later run."""
+        running, ended = set[asyncio.Task[str]](), ""
+        try:
+            for part in parts:
+                while not ended and len(running) >= self._window(stage):
+                    done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    ended = next(filter(None, (task.result() for task in done)), "")
+                if not ended and (ended := await self._await_models(stage)):
+                    self._results.put(PartResult(stage.name, None, ended=ended))
+                if ended or self._stopped:
+                    break
+                running.add(asyncio.create_task(self._make_part(stage, part)))
+            await asyncio.gather(*running)
+            self._unfinished.remove(stage)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _make_part(self, stage: Stage[Any], part: Part) -> str:
+        try:
+            account, ended = await self._make(stage, part)
+        except Exception as error:
+            if not self._work.isolated:
+                raise
+            _LOG.error("%s failed: %s", stage.name, error)
+            account, ended = None, describe(stage, error)
+        self._results.put(PartResult(stage.name, part.number, account, ended))
+        return "" if self._work.clients.batch_files else ended  # in files, the requests of other parts can be written
+
+
 class Executor(ABC):
     """Runs work in this process or on Ray. The rows do not depend on the executor."""
 
     name: str
     demand = Demand()
+    flows: dict[str, Any]
+    """By the name of each stage that was a flow of Ray Data: the tasks, rows and seconds of each operator."""
+
+    def __init__(self) -> None:
+        self.flows = {}
 
     @abstractmethod
     def run(self, work: Work) -> Iterator[PartResult]:
@@ -144,21 +271,14 @@ class Executor(ABC):
 
     @abstractmethod
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the result of a function for each item, in the order of completion; `items` is consumed as needed."""
-
-    def map_ordered(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the result of a function for each item, in the order of the items."""
-        early: dict[int, Result] = {}
-        due = 0
-        for number, result in self.map(partial(_numbered, function), enumerate(items)):
-            early[number] = result
-            while due in early:
-                yield early.pop(due)
-                due += 1
+        """Yield the result of a function for each item, in the order of the items, which are consumed as needed."""
 
     @abstractmethod
-    def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the result of a method of the resource for each item, as `map` does."""
+    def flow(self, name: str, items: Iterable[Any], *operators: Operator) -> Iterator[Any]:
+        """Yield what operators, one after the other, make of each item, in the order of completion.
+
+        On Ray this is a flow of Ray Data, whose figures `flows` has by this name. All items are in memory at once.
+        """
 
     @abstractmethod
     def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
@@ -191,10 +311,6 @@ class Executor(ABC):
     def await_stopped(self, bound_s: float = 30.0) -> None:
         """Wait for at most `bound_s` seconds until the responses to requests in flight are stored."""
 
-    def waiting(self) -> str:
-        """Return which machines the work waits for, for the display of progress, or ""."""
-        return ""
-
     def models_resource(
         self, factory: Callable[..., Any], *arguments: Any, items: int | None = None, kinds: int = 1, off_gpu: int = 1
     ) -> Resource:
@@ -209,14 +325,14 @@ class Executor(ABC):
             off_gpu: The number of actors where there are no GPUs and none are asked for.
 
         Raises:
-            ValueError: The GPUs that are asked for have no room for an actor of each kind.
+            ModelsError: The GPUs that are asked for have no room for an actor of each kind.
         """
         if not self.gpus:
             return Resource(factory, arguments, _at_most(off_gpu, items))
         share = self.demand.gpus_per_actor or (1.0 if kinds == 1 else round(0.99 / kinds, 2))
         size = self.gpus * int(1 / share) // kinds
         if not size:
-            raise ValueError(
+            raise ModelsError(
                 f"{kinds} kinds of models with {share:g} GPUs each do not fit on {self.gpus} "
                 f"GPU{'s' if self.gpus > 1 else ''}; give a higher --gpus or a lower --gpus-per-actor"
             )

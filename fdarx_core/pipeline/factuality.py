@@ -12,50 +12,52 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.baseline.refusals import declines
 from fdarx_core.evaluation.similarity import open_similarity
 from fdarx_core.evaluation.tables import ResultTable
-from fdarx_core.factuality.contraindications import PARQUET, contraindications_of, save_contraindications
+from fdarx_core.extras import require
 from fdarx_core.factuality.evidence import open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
-from fdarx_core.factuality.safety import FLAGGED, TO_REVIEW, CandidateFinder, SafetyFindings, safety_sentence
+from fdarx_core.factuality.safety import SafetyPassages, safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod, Weights
 from fdarx_core.factuality.tables import Summary, metrics_json, summarize, tables
 from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.factuality_steps import FactualitySpec, factuality_steps
+from fdarx_core.pipeline.factuality_steps import FactualitySetup, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
-from fdarx_core.pipeline.part_files import PartFiles
+from fdarx_core.pipeline.part_files import PartFiles, labels_of_part
 from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
     ClaimVerdict,
-    Contraindication,
     Difference,
     Evidence,
     FactualityScore,
     Figure,
-    Label,
     PairVerdict,
-    Passage,
     Reject,
     SafetyFlag,
     arrow_schema,
 )
 from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer
-from fdarx_core.report.factuality_limits import FactualityChecks
 from fdarx_core.report.factuality_page import factuality_page
+from fdarx_core.report.figure_limits import FactualityChecks
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import open_build
+from fdarx_core.text.refusals import declines
 from fdarx_core.verify.cross_encoder import CrossEncoder
 
 ANSWERS_PER_PART = 16
 CODE_VERSION = source_digest(
-    "fdarx_core.factuality", "fdarx_core.retrieval", "fdarx_core.evaluation", "fdarx_core.baseline", "fdarx_core.verify"
+    "fdarx_core.factuality",
+    "fdarx_core.retrieval",
+    "fdarx_core.evaluation",
+    "fdarx_core.baseline",
+    "fdarx_core.text",
+    "fdarx_core.verify",
 )
 """Digest of the code that parses, searches, judges and scores. Results of another version are computed again."""
 
@@ -78,14 +80,14 @@ _OF_PAIRS = [
 
 def cut_answers(parts: PartFiles, rows: Iterable[CheckedAnswer | Reject]) -> range:
     """Write the answers, part by part, and the rejects; returns the parts' numbers."""
-    read = (row if isinstance(row, Reject) else _with_refusal(row) for row in rows)
-    return parts.cut("answers", read, CheckedAnswer, ANSWERS_PER_PART)
 
+    def with_outcomes() -> Iterator[CheckedAnswer | Reject]:
+        for row in rows:  # files of answers do not say which of them are refusals
+            if isinstance(row, CheckedAnswer) and row.outcome == "answered" and declines(row.answer):
+                row = replace(row, outcome="refused")
+            yield row
 
-def _with_refusal(answer: CheckedAnswer) -> CheckedAnswer:
-    """Return an answer with its outcome. Files of answers do not say which of them are refusals."""
-    declined = answer.outcome == "answered" and declines(answer.answer)
-    return replace(answer, outcome="refused") if declined else answer
+    return parts.cut("answers", with_outcomes(), CheckedAnswer, ANSWERS_PER_PART)
 
 
 def read_states(parts: PartFiles, part: Part) -> list[AnswerState]:
@@ -93,25 +95,14 @@ def read_states(parts: PartFiles, part: Part) -> list[AnswerState]:
     return [AnswerState(answer) for answer in parts.read("answers", part.number, CheckedAnswer)]
 
 
-def write_states(parts: PartFiles, spec: FactualitySpec, part: int, states: Sequence[AnswerState]) -> None:
+def write_states(parts: PartFiles, spec: FactualitySetup, part: int, states: Sequence[AnswerState]) -> None:
     """Write what was made of a part. It is made again by the next start if anything failed for now."""
-    rows = _rows_of(spec, states)
-    for kind, record in _KINDS.items():
-        parts.write(kind, part, rows[kind], record)
-    reasons = [reason for score in rows["scores"] for reason in score.unscored]
-    reasons += [pair.reason for pair in rows["pairs"] if pair.entailment is None]
-    if not any(TRANSIENT in reason for reason in reasons):
-        parts.mark("", part)
-
-
-def _rows_of(spec: FactualitySpec, states: Sequence[AnswerState]) -> Rows:
-    """Return the rows of a part in the order in which they are stored."""
     pairs = [row for engine in spec.engines for state in states for row in state.pairs[engine.name]]
     pairs += [row for engine in spec.engines for state in states for row in state.unsearched_pairs(engine.name)]
     evidence: dict[str, Evidence] = {}
     for state in states:
         evidence |= state.all_evidence()
-    return {
+    rows: Rows = {
         "claims": [row for state in states for row in state.claims],
         "evidence": list(evidence.values()),
         "pairs": pairs,
@@ -119,6 +110,12 @@ def _rows_of(spec: FactualitySpec, states: Sequence[AnswerState]) -> Rows:
         "flags": [row for state in states for row in state.flags],
         "scores": [state.score for state in states if state.score],
     }
+    for kind, record in _KINDS.items():
+        parts.write(kind, part, rows[kind], record)
+    reasons = [reason for score in rows["scores"] for reason in score.unscored]
+    reasons += [pair.reason for pair in rows["pairs"] if pair.entailment is None]
+    if not any(TRANSIENT in reason for reason in reasons):
+        parts.mark("", part)
 
 
 def read_rows(run: RunDirectory, number: int, kinds: Sequence[str] = ()) -> Rows:
@@ -150,8 +147,11 @@ def safety_of(run: RunDirectory) -> str:
     info = run.info()
     if not info["safety"]:
         return ""
-    counts = Counter(flag.status for at in range(info["parts"]) for flag in read_rows(run, at, ("flags",))["flags"])
-    return safety_sentence(counts[FLAGGED], counts[TO_REVIEW], verified=method_of(info).engine != "exact")
+    counts = Counter[str]()
+    for number in range(info["parts"]):
+        for score in read_rows(run, number, ("scores",))["scores"]:
+            counts += safety_counts(score)
+    return safety_sentence(counts, by_model=info["checks_safety"])
 
 
 def limits_of(run: RunDirectory) -> list[str]:
@@ -168,9 +168,9 @@ def tables_of(run: RunDirectory) -> list[ResultTable]:
     return _published(run).grids
 
 
-def build_factuality_report(run: RunDirectory, calibrated: Sequence[ResultTable] = ()) -> str:
-    """Return the page of a published run, built from its figures, below the figures that people's marks calibrated."""
-    return _page(run, run.info(), _published(run), calibrated)
+def build_factuality_report(run: RunDirectory) -> str:
+    """Return the page of a published run, built from its figures."""
+    return _page(run, run.info(), _published(run))
 
 
 def method_of(info: Mapping[str, Any]) -> ScoringMethod:
@@ -180,24 +180,22 @@ def method_of(info: Mapping[str, Any]) -> ScoringMethod:
 
 
 def _published(run: RunDirectory) -> Summary:
-    means: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
-    related: list[Figure] = list(read_records(run.file("correlations.parquet"), Figure))
-    differ: list[Difference] = list(read_records(run.file("differences.parquet"), Difference))
-    return Summary(
-        means, differ, related, tables(means, related, differ, FactualityRows([], method=method_of(run.info())))
-    )
+    means = list(read_records(run.file("figures.parquet"), Figure))
+    related = list(read_records(run.file("correlations.parquet"), Figure))
+    differences = list(read_records(run.file("differences.parquet"), Difference))
+    rows = FactualityRows([], method=method_of(run.info()))
+    return Summary(means, differences, related, tables(means, related, differences, rows))
 
 
-def _page(run: RunDirectory, info: Mapping[str, Any], summary: Summary, calibrated: Sequence[ResultTable] = ()) -> str:
+def _page(run: RunDirectory, info: Mapping[str, Any], summary: Summary) -> str:
     results = FactualityResults(
         info=info,
         method=method_of(info),
         summary=summary,
         answers=_examined(run, range(info["parts"])),
         rejects=Counter((row.stage, row.reason) for row in read_records(run.part("rejects", 0), Reject)),
-        contraindications=info["contraindications"],
     )
-    return factuality_page(results, calibrated)
+    return factuality_page(results)
 
 
 def _rows(run: RunDirectory, info: Mapping[str, Any]) -> FactualityRows:
@@ -212,7 +210,7 @@ def _rows(run: RunDirectory, info: Mapping[str, Any]) -> FactualityRows:
         if kept:
             table = read_table(run.part("pairs", number), _OF_PAIRS)
             pairs.append(table.filter(pc.is_in(table["answer_id"], pa.array(kept))))
-    return FactualityRows(scores, pa.concat_tables(pairs), flags if info["safety"] else None, method_of(info))
+    return FactualityRows(scores, pa.concat_tables(pairs), flags if info["checks_safety"] else None, method_of(info))
 
 
 def _examined(run: RunDirectory, numbers: Sequence[int]) -> Iterator[ScoredAnswer]:
@@ -220,19 +218,15 @@ def _examined(run: RunDirectory, numbers: Sequence[int]) -> Iterator[ScoredAnswe
     for number in numbers:
         made = read_rows(run, number)
         scores = {row.answer_id: row for row in made["scores"]}
-        claims, verdicts, pairs, flags = (_by_answer(made[kind]) for kind in ("claims", "verdicts", "pairs", "flags"))
+        by_answer, kinds = defaultdict[tuple[str, str], list[Any]](list), ("claims", "verdicts", "pairs", "flags")
+        for kind in kinds:
+            for row in made[kind]:
+                by_answer[kind, row.answer_id].append(row)
         evidence = {row.id: row for row in made["evidence"]}
         for answer in made["answers"]:
             if answer.id in scores:
-                found = claims[answer.id], verdicts[answer.id], pairs[answer.id]
-                yield ScoredAnswer(answer, scores[answer.id], *found, evidence, flags[answer.id])
-
-
-def _by_answer(rows: Sequence[Any]) -> defaultdict[str, list[Any]]:
-    groups: defaultdict[str, list[Any]] = defaultdict(list)
-    for row in rows:
-        groups[row.answer_id].append(row)
-    return groups
+                claims, verdicts, pairs, flags = (by_answer[kind, answer.id] for kind in kinds)
+                yield ScoredAnswer(answer, scores[answer.id], claims, verdicts, pairs, evidence, flags)
 
 
 _CPUS_PER_MODEL = 8
@@ -241,18 +235,17 @@ _CPUS_PER_SOURCE = 4
 _MOST_SOURCES = 16
 
 
-Labels = Callable[[], Iterable[tuple[Label, Sequence[Passage]]]]
+class SafetyLabels:
+    """The passages of the labels of a build for safety checks. `rxnorm` is the place of RxNorm's names, "" for none."""
 
+    def __init__(self, build: RunDirectory, rxnorm: str) -> None:
+        parts = range(len(build.parts("labels")))
+        labels = (label for number in parts for label in labels_of_part(build, number).values())
+        self._passages = SafetyPassages(labels, read_rxnorm(rxnorm) if rxnorm else ())
 
-class SafetyChecker:
-    """Finds what labels hold against answers. `rxnorm` is the place of RxNorm's names, "" for none."""
-
-    def __init__(self, labels: Labels, rxnorm: str) -> None:
-        self._finder = CandidateFinder(labels, read_rxnorm(rxnorm) if rxnorm else ())
-
-    def find(self, answers: Sequence[CheckedAnswer]) -> list[SafetyFindings | str]:
-        """Return the findings on each answer, or why there are none."""
-        return [guarded(self._finder.find, answer) for answer in answers]
+    def find(self, answers: Sequence[CheckedAnswer]) -> list[list[Evidence] | str]:
+        """Return the passages for each answer, or why there are none."""
+        return [guarded(self._passages.find, answer) for answer in answers]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -266,19 +259,16 @@ class FactualityEvaluation(PipelineJob):
     phase: ClassVar[str] = "check"
     code_version: ClassVar[str] = CODE_VERSION
 
-    spec: FactualitySpec
+    spec: FactualitySetup
     rows: Callable[[], Iterator[CheckedAnswer | Reject]]
     input_info: dict[str, Any]
-    contraindications: int = 0
 
     def prepare(self, *, planned: bool) -> None:
-        """Cut the answers into parts; but for a plan, also make the table of contraindications."""
+        """Cut the answers into parts."""
+        require("eval")
         with self.timed("intake"):
             self.progress("intake", 0, 0, "")
             self.numbers = cut_answers(self.parts, self.rows())
-        if self.spec.safety and not planned:
-            with self.timed("contraindications"):
-                self.contraindications = self._contraindications(open_build(self.spec.safety))
 
     def stages(self, *, planned: bool) -> Stages:
         steps = factuality_steps(self.spec, planned=planned)
@@ -299,8 +289,8 @@ class FactualityEvaluation(PipelineJob):
             found["evidence"] = (
                 on_gpus(open_evidence, *source, off_gpu=size) if encodes else Resource(open_evidence, source, size)
             )
-        if spec.looks_for_candidates(planned=planned):
-            found["safety"] = Resource(SafetyChecker, (partial(read_labels, open_build(spec.safety)), spec.rxnorm))
+        if spec.checks_safety:
+            found["safety"] = Resource(SafetyLabels, (open_build(spec.safety), spec.rxnorm))
         if planned:
             return found
         if spec.names_from == "names":
@@ -317,38 +307,6 @@ class FactualityEvaluation(PipelineJob):
             "parts": len(self.numbers),
             "method": asdict(self.spec.method),
             "safety": self.spec.safety,
-            "contraindications": self.contraindications,
+            "checks_safety": self.spec.checks_safety,
         }
         return self.publish_parts(ended, about, partial(publish, self.run, seed=self.seed, resamples=self.resamples))
-
-    def _contraindications(self, build: RunDirectory) -> int:
-        """Make the run's table of contraindications, unless it is there; returns the number of its rows."""
-        if not self.parts.marked("contraindications", [0]):
-            numbers = range(len(build.parts("labels")))
-            rows: dict[int, list[Contraindication]] = {}
-            self.progress("contraindications", 0, len(numbers), "")
-            for number, found in self.executor.map(partial(_contraindications_of_part, build), numbers):
-                rows[number] = found
-                self.progress("contraindications", len(rows), len(numbers), "")
-            save_contraindications([row for number in numbers for row in rows[number]], self.run.root)
-            self.parts.mark("contraindications", 0)
-        return int(read_table(self.run.file(PARQUET), ["id"]).num_rows)
-
-
-def read_labels(build: RunDirectory) -> Iterator[tuple[Label, list[Passage]]]:
-    """Return the labels of a build with all their passages."""
-    for number in range(len(build.parts("labels"))):
-        yield from _labels_of_part(build, number)
-
-
-def _labels_of_part(build: RunDirectory, number: int) -> Iterator[tuple[Label, list[Passage]]]:
-    passages: defaultdict[str, list[Passage]] = defaultdict(list)
-    for passage in read_records(build.parts("passages")[number], Passage):
-        passages[passage.set_id].append(passage)
-    for label in read_records(build.parts("labels")[number], Label):
-        yield label, passages[label.set_id]
-
-
-def _contraindications_of_part(build: RunDirectory, number: int) -> tuple[int, list[Contraindication]]:
-    labels = _labels_of_part(build, number)
-    return number, [row for label, passages in labels for row in contraindications_of(label, passages)]

@@ -7,41 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
-from fdarx_core.baseline.claims import claims_of
 from fdarx_core.evaluation.similarity import open_similarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
-from fdarx_core.factuality.claims import (
-    EXTRACT_CLAIMS,
-    FACTUALITY_RULES_VERSION,
-    FACTUALITY_TASKS,
-    claims_asked,
-    read_claims,
-)
+from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
 from fdarx_core.factuality.evidence import parse_evidence
 from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
 from fdarx_core.factuality.evidence.sources import PUBMED
 from fdarx_core.factuality.evidence.subjects import ClaimQuery
-from fdarx_core.factuality.safety import SAFETY, flags_of
-from fdarx_core.factuality.scores import (
-    NO_CLAIMS,
-    PairToJudge,
-    ScoringMethod,
-    judged,
-    score_of,
-    verdicts_of,
-)
-from fdarx_core.llm import Baseline, ModelConfig
+from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_asked
+from fdarx_core.factuality.scores import NO_CLAIMS, PairToJudge, ScoringMethod, judged, score_of, verdicts_of
+from fdarx_core.llm import Baseline, ModelConfig, Task, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.steps import Address, AskStep, Exchange, ResourceStep, Step, StepContext, batches, guarded
-from fdarx_core.records import (
-    Evidence,
-    PairVerdict,
-    Request,
-)
+from fdarx_core.pipeline.steps import Address, Asking, AskStep, ResourceStep, Step, StepContext, batches, guarded
+from fdarx_core.records import Evidence, PairVerdict
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.verify import open_engine
 from fdarx_core.verify.engine import Judgement, Unjudged
@@ -53,7 +35,9 @@ _PAIRS_PER_CALL = 2048
 _TYPICAL_ABSTRACT = "Patients were followed for the outcome that the trial had set. " * 25
 """A text as long as abstracts are, about 250 words, for plans."""
 
-_RULES = Baseline(FACTUALITY_TASKS, FACTUALITY_RULES_VERSION)
+FACTUALITY_TASKS: dict[str, Task[Any]] = {task.name: task for task in (EXTRACT_CLAIMS, JUDGE_CLAIM, CHECK_SAFETY)}
+"""All tasks of checking answers, by name."""
+_RULES = Baseline(FACTUALITY_TASKS, source_digest("fdarx_core.text", "fdarx_core.verify"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +52,7 @@ class EngineSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class FactualitySpec:
+class FactualitySetup:
     """One factuality run. `claims` is baseline or a name of `models`; `compared` a second engine for the ablation.
 
     `scoring` holds thresholds, weights and floors, and by the name of an engine its figures on marked pairs (see
@@ -94,6 +78,7 @@ class FactualitySpec:
     pubmed: PubMedSettings = field(default_factory=PubMedSettings)
     max_requests: int | None = None
     max_cost: float | None = None
+    batch_files: str | None = None
     retriever: str | None = None
 
     @property
@@ -132,9 +117,10 @@ class FactualitySpec:
             return "names"
         return "" if self.from_pubmed else "evidence"
 
-    def looks_for_candidates(self, *, planned: bool) -> bool:
-        """Return whether safety candidates are looked for; for a plan, only where a language model is asked of them."""
-        return bool(self.safety) and (not planned or self.engine.kind == "judge")
+    @property
+    def checks_safety(self) -> bool:
+        """Whether a language model checks the answers against labels."""
+        return bool(self.safety) and self.engine.kind == "judge"
 
     @property
     def used(self) -> dict[str, ModelConfig]:
@@ -145,7 +131,15 @@ class FactualitySpec:
     @property
     def clients(self) -> ClientPool:
         others = [partial(PubMed, self.pubmed)] if self.from_pubmed else []
-        return ClientPool(_RULES, self.used, self.max_requests, self.max_cost, shared_fate=False, others=others)
+        return ClientPool(
+            _RULES,
+            self.used,
+            self.max_requests,
+            self.max_cost,
+            shared_fate=False,
+            others=others,
+            batch_files=self.batch_files,
+        )
 
     @property
     def directories(self) -> ModelDirectories:
@@ -157,22 +151,24 @@ class FactualitySpec:
         return Address.of(name, self.models, _RULES)
 
 
-def factuality_steps(spec: FactualitySpec, *, planned: bool = False) -> list[Step[AnswerState]]:
+def factuality_steps(spec: FactualitySetup, *, planned: bool = False) -> list[Step[AnswerState]]:
     """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
     they run beside the others."""
     k = spec.scoring.k
     search = partial(search_pubmed, k, spec.years) if spec.from_pubmed else partial(find_evidence, k)
     claims = spec.address(spec.claims)
-    ask_claims = AskStep("claims", frozenset((claims.name,)), partial(_claim_requests, claims), _take_claims)
+    ask_claims = claims.step("claims", partial(_ask_claims, claims))
     steps: list[Step[AnswerState]] = [extract_claims if spec.claims == Baseline.name else ask_claims]
     steps.append(ResourceStep("search", search))
     if spec.names_from and not planned:
         steps.append(ResourceStep("subjects", partial(find_subjects, spec.names_from)))
     if spec.measures_similarity and not planned:
         steps.append(ResourceStep("similarity", partial(note_of_answers, "similarity", "of", "similarity")))
-    if spec.looks_for_candidates(planned=planned):
-        steps.append(ResourceStep("safety", partial(note_of_answers, "safety", "find", "safety")))
-    for engine in sorted(spec.engines, key=lambda one: one.kind == "exact"):
+    if spec.checks_safety:
+        judge = spec.address(spec.engine.name)
+        steps.append(ResourceStep("label passages", partial(note_of_answers, "safety", "find", "safety")))
+        steps.append(judge.step("safety", partial(check_safety, judge)))
+    for engine in sorted(spec.engines, key=lambda engine: engine.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
             steps.append(ask_judge(spec.address(engine.name), main=main))
@@ -188,16 +184,12 @@ def extract_claims(state: AnswerState) -> None:
     state.set_claims(guarded(claims_of, state.answer))
 
 
-def _claim_requests(address: Address, state: AnswerState) -> list[Request]:
-    """Ask a language model for the claims of an answer that says something."""
+def _ask_claims(address: Address, state: AnswerState) -> Asking:
+    """Answer → claims, by a language model, which is asked of answers that say something."""
     answer = state.answer
-    if answer.outcome != "answered" or not answer.answer.strip():
-        return []
-    return [address.request(EXTRACT_CLAIMS, claims_asked(answer))]
-
-
-def _take_claims(state: AnswerState, exchanges: Sequence[Exchange]) -> None:
-    parsed = [guarded(read_claims, state.answer, response) for _, response in exchanges]
+    says_something = answer.outcome == "answered" and answer.answer.strip()
+    exchanges = yield [address.request(EXTRACT_CLAIMS, claims_asked(answer))] if says_something else []
+    parsed = [guarded(read_claims, answer, response) for _, response in exchanges]
     state.set_claims(parsed[0] if parsed else [])
 
 
@@ -205,7 +197,7 @@ async def find_evidence(k: int, states: Sequence[AnswerState], context: StepCont
     """Find evidence for the claims in the source that the resource `evidence` holds."""
     calls = (context.call("evidence", "find", batch, k) for batch in batches(_queries(states), _QUERIES_PER_CALL))
     found = await asyncio.gather(*calls)
-    _set_evidence(states, (one for piece in found for one in piece))
+    _set_evidence(states, (passages for piece in found for passages in piece))
 
 
 async def search_pubmed(k: int, years: tuple[int, int], states: Sequence[AnswerState], context: StepContext) -> None:
@@ -229,11 +221,11 @@ def _queries(states: Sequence[AnswerState]) -> list[ClaimQuery]:
 def _set_evidence(states: Sequence[AnswerState], found: Iterator[list[Evidence] | str]) -> None:
     for state in states:
         for claim in state.claims:
-            one = next(found)
-            if isinstance(one, str):
-                state.unsearched[claim.id] = one
+            passages = next(found)
+            if isinstance(passages, str):
+                state.unsearched[claim.id] = passages
             else:
-                state.evidence[claim.id] = one
+                state.evidence[claim.id] = passages
 
 
 async def find_subjects(resource: str, states: Sequence[AnswerState], context: StepContext) -> None:
@@ -254,34 +246,37 @@ async def note_of_answers(
 
 def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
     """Return the step Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
-    requests, take = partial(_judge_requests, address, main), partial(_take_judgements, address.name, main)
-    return AskStep(address.name, frozenset((address.name,)), requests, take)
+    return address.step(address.name, partial(_judge, address, main))
 
 
-def _judge_requests(address: Address, main: bool, state: AnswerState) -> list[Request]:
-    requests = []
-    for group in _claim_groups(state, address.name, main):
-        requests.append(address.request(JUDGE_CLAIM, judge_asked([pair for _, pair in group])))
-    return requests
-
-
-def _take_judgements(engine: str, main: bool, state: AnswerState, exchanges: Sequence[Exchange]) -> None:
-    rows: list[PairVerdict] = []
-    for group, (_, response) in zip(_claim_groups(state, engine, main), exchanges, strict=True):
-        parsed = guarded(read_judged, response, [pair for _, pair in group])
-        rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
-    state.pairs[engine] = rows
-
-
-def _claim_groups(state: AnswerState, engine: str, main: bool) -> list[list[PairToJudge]]:
-    """Return the pairs of each request: those of one claim and kind; what labels say of a claim joins its evidence."""
+def _judge(address: Address, main: bool, state: AnswerState) -> Asking:
+    """Ask about the pairs of one claim and kind at a time."""
 
     def request_of(asked: PairToJudge) -> tuple[str, str, int]:
         row = asked[0]
-        return row.claim_id, "evidence" if row.kind == SAFETY and row.claim_id else row.kind, row.number
+        return row.claim_id, row.kind, row.number
 
-    pairs = state.pairs_to_judge(engine, main=main)
-    return [list(group) for _, group in groupby(pairs, key=request_of)]
+    to_judge = state.pairs_to_judge(address.name, main=main)
+    groups = [list(group) for _, group in groupby(to_judge, key=request_of)]
+    exchanges = yield [address.request(JUDGE_CLAIM, judge_asked([pair for _, pair in group])) for group in groups]
+    rows: list[PairVerdict] = []
+    for group, (_, response) in zip(groups, exchanges, strict=True):
+        parsed = guarded(read_judged, response, [pair for _, pair in group])
+        rows += _filled(group, [Unjudged(parsed)] * len(group) if isinstance(parsed, str) else parsed)
+    state.pairs[address.name] = rows
+
+
+def check_safety(address: Address, state: AnswerState) -> Asking:
+    """Answer and passages of labels → safety flags, by a language model."""
+    answer, passages = state.answer, state.safety
+    if isinstance(passages, str) or not passages:
+        return
+    [(_, response)] = yield [address.request(CHECK_SAFETY, safety_asked(answer, passages))]
+    found = guarded(read_safety, answer, passages, response)
+    if isinstance(found, str):
+        state.safety = found
+    else:
+        state.flags, state.dropped_flags = found
 
 
 async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState], context: StepContext) -> None:
@@ -289,22 +284,26 @@ async def judge_by_model(engine: str, main: bool, states: Sequence[AnswerState],
 
     The pairs of a part are sorted by length, so that batches need little padding.
     """
-    asked = [(state, one) for state in states for one in state.pairs_to_judge(engine, main=main)]
+    asked = [(state, pair) for state in states for pair in state.pairs_to_judge(engine, main=main)]
     pairs = [pair for _, (_, pair) in asked]
     order = sorted(range(len(pairs)), key=lambda at: len(pairs[at].premise) + len(pairs[at].hypothesis))
     calls = (context.call(engine, "judge", [pairs[at] for at in batch]) for batch in batches(order, _PAIRS_PER_CALL))
-    judgements = dict(zip(order, (one for piece in await asyncio.gather(*calls) for one in piece), strict=True))
+    judgements = dict(
+        zip(order, (judgement for piece in await asyncio.gather(*calls) for judgement in piece), strict=True)
+    )
     for state in states:
         state.pairs[engine] = []
-    for at, (state, one) in enumerate(asked):
-        state.pairs[engine] += _filled([one], [judgements[at]])
+    for at, (state, pair) in enumerate(asked):
+        state.pairs[engine] += _filled([pair], [judgements[at]])
 
 
 def judge_exactly(engine: str, main: bool, state: AnswerState) -> None:
     """Judge the pairs by exact matching."""
     asked = state.pairs_to_judge(engine, main=main)
     found = (guarded(open_engine("exact").judge, [pair]) for _, pair in asked)
-    state.pairs[engine] = _filled(asked, [Unjudged(one) if isinstance(one, str) else one[0] for one in found])
+    state.pairs[engine] = _filled(
+        asked, [Unjudged(judgements) if isinstance(judgements, str) else judgements[0] for judgements in found]
+    )
 
 
 def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> list[PairVerdict]:
@@ -314,25 +313,18 @@ def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> li
     ]
 
 
-def score(spec: FactualitySpec, state: AnswerState) -> None:
+def score(spec: FactualitySetup, state: AnswerState) -> None:
     """Make the verdicts of claims and the score of the answer from judged pairs."""
     if not spec.measures_similarity:
         [state.similarity] = open_similarity(None, None, None).of([state.answer])
-    pairs = [row for one in spec.engines for row in state.pairs[one.name]]
-    pairs += [row for one in spec.engines for row in state.unsearched_pairs(one.name)]
+    pairs = [row for engine in spec.engines for row in state.pairs[engine.name]]
+    pairs += [row for engine in spec.engines for row in state.unsearched_pairs(engine.name)]
     state.verdicts = verdicts_of(state.claims, pairs, spec.method)
-    if isinstance(state.safety, str):
-        state.flags = []
-    elif spec.engine.kind == "exact":
-        state.flags = [one.flag for one in state.safety.candidates]
-    elif spec.safety:
-        state.flags = flags_of(
-            state.safety.candidates, state.claims, state.verdicts, pairs, state.all_evidence(), spec.method
-        )
     row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, state.flags, spec.method)
+    row.dropped_flags = state.dropped_flags
     if isinstance(state.safety, str):
         row.unscored.append(f"flags: {state.safety}")
     if state.no_claims:
         why = f"claims_failed: {state.no_claims}"
-        row = replace(row, unscored=[one.replace(NO_CLAIMS, why) for one in row.unscored])
+        row = replace(row, unscored=[reason.replace(NO_CLAIMS, why) for reason in row.unscored])
     state.score = row

@@ -1,11 +1,12 @@
-"""Building an index: documents are cut, what is new is embedded, and a version is committed last."""
+"""Building an index: documents are chunked, what is new is embedded, and a version is committed last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any, TypeAlias
+from functools import partial
+from itertools import count
+from typing import Any
 
 from fdarx_core.documents import (
     LabelFiles,
@@ -18,49 +19,125 @@ from fdarx_core.documents import (
 )
 from fdarx_core.documents.uploads import UploadFolder, as_upload, upload_id
 from fdarx_core.labels import Identity, Selection, select
-from fdarx_core.pipeline.executor import Executor
+from fdarx_core.pipeline.executor import Call, Executor, Operator
+from fdarx_core.pipeline.job import Progress
 from fdarx_core.pipeline.steps import batches
 from fdarx_core.records import Chunk, LabelVersion, Reject
-from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder
+from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder, WindowVectors
 from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import headed_chunk
-from fdarx_core.retrieval.index.segments import entry_source, same_encoder
+from fdarx_core.retrieval.index.segments import document_digest, entry_source, same_encoder
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.sources import Inputs, Source
 
 _CHUNKS_A_SEGMENT = 1024
 _CHARACTERS_A_SEGMENT = 1 << 20
 """About 1,700 windows of 256 tokens: what an interrupted build embeds again."""
+_LABELS_A_SEGMENT = 12
+"""About as much text."""
+_SEGMENTS_A_FLOW = 512
+"""Segments of documents that this process reads, which are in memory at once."""
 _SOURCES_A_TASK = 64
-_LABELS_A_TASK = 8
-_BACKLOGS_A_ROUND = 2
-"""Tasks, as multiples of the executor's backlog, whose results are put in order before the next are started, so that a
-repeated build makes the same segments and little is in memory."""
 _REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to build it again"
-
-Tell = Callable[[str, int, int, str], None]
-"""Called with the phase (identify or index), the files identified or documents read, their number (0: not known), and
-a note."""
-
-_Documents: TypeAlias = "Iterator[tuple[list[Chunk], str]]"
-"""The chunks of documents, each with a hash of the file of a label, else ""."""
-_SegmentContent: TypeAlias = "tuple[list[Chunk], dict[str, str]]"
-"""Chunks of whole documents, and hashes of the files of labels among them by set id."""
 
 
 @dataclass(slots=True)
-class Indexing:
-    """A build of an index. A repeated build embeds only the chunks that are not written yet.
+class SegmentContent:
+    """What a segment is made of, and what became of it.
 
     Args:
-        executor: Where labels are parsed and chunks are embedded.
-        place: The folder of the index.
-        chunk_size: Maximum number of characters of a chunk.
-        overlap: Characters that a chunk shares with the previous one.
-        model: The directory of the embedding model; None makes no vectors.
-        instruction: The instruction that the model reads before a question.
-        tell: Called with the progress.
-        rebuild: Drop all documents that are not given.
+        number: The place among the segments of a build.
+        labels: Labels to read and chunk.
+        documents: The chunks of each document; at the end none, so that only counts come back.
+        known: The digest of each document that the index has, by id.
+        files: Hashes of the files of labels, by set id.
+        read: Of each document the id, its `entry_source` and the number of its chunks.
+        rejects: The labels that could not be read.
+        segment: The name of the segment, "" where nothing is new.
+        written: The number of new chunks.
+        vectors: Their vectors, and what made them.
+    """
+
+    number: int
+    labels: Sequence[Identity] = ()
+    documents: list[list[Chunk]] = field(default_factory=list)
+    known: Mapping[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    read: list[tuple[str, str, int]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    segment: str = ""
+    written: int = 0
+    vectors: tuple[WindowVectors, EncoderInfo] | None = None
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """The chunks of all documents that are left."""
+        return [chunk for document in self.documents for chunk in document]
+
+
+def read_and_chunk(uploads: UploadFolder, content: SegmentContent) -> SegmentContent:
+    """Read the labels of a segment, and leave out the documents that the index has with the same content."""
+    for label, found in zip(content.labels, read_label_files(content.labels), strict=True):
+        if isinstance(found, Reject):
+            content.rejects.append(found)
+        elif found[0].uploaded_by and uploads.locate(label.source.location) is None:
+            set_id = found[0].set_id
+            detail = f"the set id {set_id} stands for an upload to the service; correct the file"
+            content.rejects.append(Reject(set_id, "documents", "reserved_id", detail, source=label.source.name))
+        else:
+            document = _owned(uploads, found, label.source)
+            content.documents.append(document)
+            content.files[document[0].document_id] = label.sha256
+    content.labels = ()
+    content.read = [
+        (document[0].document_id, entry_source(document[0]), len(document)) for document in content.documents
+    ]
+    content.documents = [
+        document
+        for document in content.documents
+        if content.known.get(document[0].document_id) != document_digest(document)
+    ]
+    return content
+
+
+def _owned(uploads: UploadFolder, chunks: list[Chunk], source: Source) -> list[Chunk]:
+    """Return the chunks of a document of a source, as those of an upload where it is one."""
+    found = uploads.locate(source.location)
+    if found is None:
+        return chunks
+    client, file = found
+    return as_upload(chunks, client, file + chunks[0].source.removeprefix(source.location))
+
+
+class Embedder:
+    """Holds the embedding model."""
+
+    def __init__(self, place: Location, model: str, instruction: str | None) -> None:
+        self._store, self._encoder = IndexStore(place), SentenceEncoder(model, instruction=instruction, fast=True)
+
+    def embed(self, content: SegmentContent) -> SegmentContent:
+        """Embed what is new, unless a build that did not come to its end has written the segment already."""
+        info, chunks = self._encoder.info, content.chunks
+        content.segment = self._store.find_segment(chunks, info) or "" if chunks else ""
+        if chunks and not content.segment:
+            content.vectors = self._encoder.encode_passages([headed_chunk(chunk) for chunk in chunks]), info
+        return content
+
+
+def write(place: Location, content: SegmentContent) -> SegmentContent:
+    """Write the segment, unless it is written already or has nothing new."""
+    chunks = content.chunks
+    if chunks and not content.segment:
+        vectors, info = content.vectors or (None, None)
+        content.segment = IndexStore(place).write_segment(chunks, vectors, info, content.files)
+    content.written, content.documents, content.vectors = len(chunks), [], None
+    return content
+
+
+class Indexing:
+    """One build of an index. A repeated build embeds only the chunks that are not written yet.
+
+    Attributes:
         documents: The documents read.
         chunks: Their chunks.
         unchanged: Labels whose files the index has read before; they are among the documents.
@@ -68,23 +145,39 @@ class Indexing:
         rejects: The documents that could not be read, and labels of which a newer version is indexed.
     """
 
-    executor: Executor
-    place: Location
-    chunk_size: int
-    overlap: int
-    model: str | None
-    instruction: str | None
-    tell: Tell
-    rebuild: bool = False
-    documents: int = field(default=0, init=False)
-    chunks: int = field(default=0, init=False)
-    unchanged: int = field(default=0, init=False)
-    embedded: int = field(default=0, init=False)
-    rejects: list[Reject] = field(default_factory=list, init=False)
-    _uploads: UploadFolder = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._uploads = UploadFolder(self.place)
+    def __init__(
+        self,
+        executor: Executor,
+        place: Location,
+        chunk_size: int,
+        overlap: int,
+        model: str | None,
+        instruction: str | None,
+        tell: Progress,
+        rebuild: bool = False,
+    ) -> None:
+        """
+        Args:
+            executor: Where labels are parsed and chunks are embedded.
+            place: The folder of the index.
+            chunk_size: Maximum number of characters of a chunk.
+            overlap: Characters that a chunk shares with the previous one.
+            model: The directory of the embedding model; None makes no vectors.
+            instruction: The instruction that the model reads before a question.
+            tell: Called with the phase (identify or index), the files identified or documents read, their number (0:
+                not known), and a note.
+            rebuild: Drop all documents that are not given.
+        """
+        self.place, self.uploads = place, UploadFolder(place)
+        self.documents = self.chunks = self.unchanged = self.embedded = 0
+        self.rejects: list[Reject] = []
+        self._executor, self._tell, self._rebuild = executor, tell, rebuild
+        self._chunk_size, self._overlap, self._model, self._instruction = chunk_size, overlap, model, instruction
+        self._total = 0  # documents to read, 0 where the number is not known
+        self._numbers = count()
+        self._segments: dict[int, str] = {}  # names of the new segments by number
+        self._indexed: dict[str, str] = {}  # the source of each document that was given, by id
+        self._given = set[str]()
 
     def run(self, found: Inputs, runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
         """Index the documents and labels that were found, and the labels of `runs`; drop those whose id or source is
@@ -93,235 +186,172 @@ class Indexing:
         Of one set id the newest version is indexed. Raises StorageError for a place that can't be read or written, and,
         before anything is embedded, where the index was made with another model or other chunks.
         """
-        base, encoder = self._begin()
-        indexed: dict[str, str] = {}
+        self._begin()
         files = self._find_labels(found)
-        new = self._unread(files.labels, None if self.rebuild else base, indexed)
-        documents = self._documents(new, runs, Inputs(files.others, found.rejects))
-        total = 0 if runs or files.others else len(files.labels)
-        segments = self._write(base, encoder, documents, indexed, total)
-        return self._commit(segments, indexed, _dropped(base, indexed, remove, self.rebuild))
+        self._total = 0 if runs or files.others else len(files.labels)
+        self._write_documents(chunks for run in runs for chunks in read_label_chunks(run))
+        self._write(list(self._contents_of_labels(files.labels)))
+        self._write_documents(self._other_documents(Inputs(files.others, found.rejects)))
+        entries = self._entries
+        known = {*entries, *(entry.source for entry in entries.values())}
+        if unknown := [name for name in remove if name not in known]:
+            raise ValueError(f"--remove {unknown[0]}: the index has no document of this id or source")
+        dropped = {id for id, entry in entries.items() if id in remove or entry.source in remove}
+        if self._rebuild:
+            dropped |= entries.keys() - self._indexed.keys()
+        return self._commit(dropped)
 
     def add(self, documents: Sequence[list[Chunk]], remove: Collection[str] = ()) -> Manifest:
         """Index documents that are cut already, and drop those with the ids in `remove`. Raises as `run`."""
-        base, encoder = self._begin()
-        indexed: dict[str, str] = {}
-        segments = self._write(base, encoder, ((one, "") for one in documents), indexed, len(documents))
-        return self._commit(segments, indexed, remove)
-
-    def _begin(self) -> tuple[Manifest | None, EncoderInfo | None]:
-        """Return the index as it is, None where there is none, and the encoder of new chunks."""
-        self.tell("index", 0, 0, "")
-        encoder = None
-        if self.model is not None:
-            encoder = SentenceEncoder(self.model, instruction=self.instruction).info
-        base = IndexStore(self.place).current()
-        if base is not None and not self.rebuild:
-            self._check(base, encoder)
-        return base, encoder
-
-    def _write(
-        self,
-        base: Manifest | None,
-        encoder: EncoderInfo | None,
-        documents: _Documents,
-        indexed: dict[str, str],
-        total: int,
-    ) -> list[str]:
-        """Write segments of what is new in the documents; return their names, and add the documents to `indexed`."""
-        segments: list[str] = []
-        alike = base if base is not None and base.chunking == self._chunking else None  # another one is rebuilt
-        contents = self._segments(alike, encoder, self._newest(documents, base), indexed, total)
-        for name, size in self._written(contents):
-            segments.append(name)
-            self.embedded += size
-            self._tell_read(total)
-        self._tell_read(self.documents)  # where not all are labels, their number is known only now
-        return segments
-
-    def _commit(self, segments: Sequence[str], indexed: Mapping[str, str], remove: Collection[str]) -> Manifest:
-        keep_newer = not self.rebuild
-        store = IndexStore(self.place)
-        return store.commit(segments, given=indexed, remove=remove, chunking=self._chunking, keep_newer=keep_newer)
-
-    def _check(self, base: Manifest, encoder: EncoderInfo | None) -> None:
-        """Check that model and chunk size fit the index. A commit checks this too, but only after the embedding."""
-        if not same_encoder(base.encoder, encoder):
-            was, now = (one.name if one else "no embedding model" for one in (base.encoder, encoder))
-            raise StorageError(f"{self.place} was made with {was}, not with {now}; {_REMEDY}")
-        if base.chunking != self._chunking:
-            raise StorageError(f"{self.place} was cut with {dict(base.chunking)}, not {self._chunking}; {_REMEDY}")
+        self._begin()
+        self._total = len(documents)
+        self._write_documents(documents)
+        return self._commit(remove)
 
     @property
     def _chunking(self) -> dict[str, Any]:
-        return {"size": self.chunk_size, "overlap": self.overlap}
+        """How documents are cut."""
+        return {"size": self._chunk_size, "overlap": self._overlap}
+
+    def _begin(self) -> None:
+        """Read the index as it is. Model and chunk size must fit it; a commit checks this too, but after embedding."""
+        self._tell("index", 0, 0, "")
+        encoder = None
+        if self._model is not None:
+            encoder = SentenceEncoder(self._model, instruction=self._instruction).info
+        base = IndexStore(self.place).current()
+        self._entries = base.entries if base is not None else {}
+        alike = base is not None and base.chunking == self._chunking and same_encoder(encoder, base.encoder)
+        self._known = self._entries if alike else {}  # else the index is rebuilt
+        self._ages = {} if self._rebuild else {id: entry.age for id, entry in self._entries.items()}
+        if base is None or self._rebuild:
+            return
+        if not same_encoder(base.encoder, encoder):
+            was, now = (info.name if info else "no embedding model" for info in (base.encoder, encoder))
+            raise StorageError(f"{self.place} was made with {was}, not with {now}; {_REMEDY}")
+        if not alike:
+            raise StorageError(f"{self.place} was cut with {dict(base.chunking)}, not {self._chunking}; {_REMEDY}")
+
+    def _commit(self, remove: Collection[str]) -> Manifest:
+        self._tell_read(self.documents)  # where not all are labels, their number is known only now
+        return IndexStore(self.place).commit(
+            [name for _, name in sorted(self._segments.items())],
+            given=self._indexed,
+            remove=remove,
+            chunking=self._chunking,
+            keep_newer=not self._rebuild,
+        )
 
     def _tell_read(self, total: int) -> None:
-        self.tell("index", self.documents, total, f"{self.embedded:,} new chunks written")
+        self._tell("index", self.documents, total, f"{self.embedded:,} new chunks written")
 
     def _find_labels(self, found: Inputs) -> LabelFiles:
         """Return the newest version of each label, and the sources that hold other documents."""
         candidates = [source for source in found.sources if may_hold_labels(source)]
         files = LabelFiles(0, others=[source for source in found.sources if not may_hold_labels(source)])
-        for part in self.executor.map(find_labels, batches(candidates, _SOURCES_A_TASK)):
+        for part in self._executor.map(find_labels, batches(candidates, _SOURCES_A_TASK)):
             files.sources += part.sources
-            files.labels += map(self._own_identity, part.labels)
+            for label in part.labels:  # the document of an upload has another id in the index
+                upload = self.uploads.locate(label.source.location)
+                set_id = label.set_id if upload is None else upload_id(upload[0], label.set_id)
+                files.labels.append(replace(label, set_id=set_id))
             files.others += part.others
             self.rejects += part.rejects
-            self.tell("identify", files.sources, len(candidates), "")
+            self._tell("identify", files.sources, len(candidates), "")
         files.labels, older = select(files.labels, Selection(document_types=(), excluded_routes=()))
         files.others.sort(key=lambda source: source.name)
         self.rejects += older
         return files
 
-    def _unread(self, labels: Sequence[Identity], base: Manifest | None, indexed: dict[str, str]) -> list[Identity]:
-        """Return the labels whose files the index has not read."""
-        entries = base.entries if base is not None else {}
-        new: list[Identity] = []
-        for label in labels:
-            entry = entries.get(label.set_id)
-            if entry is None or entry.file != label.sha256:
-                new.append(label)
-                continue
-            indexed[label.set_id] = entry.source
-            self.documents += 1
-            self.unchanged += 1
-            self.chunks += entry.chunks
-        return new
-
-    def _documents(self, labels: Sequence[Identity], runs: Sequence[str], others: Inputs) -> _Documents:
-        """Yield the chunks of each document; a document that can't be read becomes a reject."""
-        for run in runs:
-            yield from ((chunks, "") for chunks in read_label_chunks(run))
-        waiting = batches(labels, _LABELS_A_TASK)
-        while tasks := list(islice(waiting, _BACKLOGS_A_ROUND * self.executor.backlog)):
-            read = sorted(self.executor.map(_read_task, enumerate(tasks)), key=lambda result: result[0])
-            for number, results in read:
-                for label, one in zip(tasks[number], results, strict=True):
-                    if isinstance(one, Reject):
-                        self.rejects.append(one)
-                    elif one[0].uploaded_by and self._uploads.locate(label.source.location) is None:
-                        set_id = one[0].set_id
-                        detail = f"the set id {set_id} stands for an upload to the service; correct the file"
-                        self.rejects.append(
-                            Reject(set_id, "documents", "reserved_id", detail, source=label.source.name)
-                        )
-                    else:
-                        yield self._own(one, label.source), label.sha256
-        yield from self._other_documents(others)
-
-    def _other_documents(self, others: Inputs) -> _Documents:
+    def _other_documents(self, others: Inputs) -> Iterator[list[Chunk]]:
         """Yield the chunks of documents that are no labels; those of uploads apart, so that none stands for another."""
         indexed: list[Source] = []
         uploads: list[Source] = []
         for source in others.sources:
-            (uploads if self._uploads.locate(source.location) else indexed).append(source)
-        for chunks in self._cut(Inputs(indexed, others.rejects)):
-            yield chunks, ""
+            (uploads if self.uploads.locate(source.location) else indexed).append(source)
+        yield from self._cut(Inputs(indexed, others.rejects))
         for source in uploads:
-            yield from ((self._own(chunks, source), "") for chunks in self._cut(Inputs([source])))
+            yield from (_owned(self.uploads, chunks, source) for chunks in self._cut(Inputs([source])))
 
     def _cut(self, found: Inputs) -> Iterator[list[Chunk]]:
         for document in read_documents(found):
             if isinstance(document, Reject):
                 self.rejects.append(document)
             else:
-                yield chunk_document(document, self.chunk_size, self.overlap)
+                yield chunk_document(document, self._chunk_size, self._overlap)
 
-    def _own_identity(self, label: Identity) -> Identity:
-        """Return a label with the id that its document has in the index."""
-        found = self._uploads.locate(label.source.location)
-        return label if found is None else replace(label, set_id=upload_id(found[0], label.set_id))
+    def _contents_of_labels(self, labels: Sequence[Identity]) -> Iterator[SegmentContent]:
+        """Yield the content of segments of labels whose files the index has not read."""
+        unread: list[Identity] = []
+        for label in labels:
+            entry = None if self._rebuild else self._entries.get(label.set_id)
+            if entry is not None and entry.file == label.sha256:
+                self._indexed[label.set_id] = entry.source
+                self.unchanged += 1
+                self.documents += 1
+                self.chunks += entry.chunks
+            elif self._is_newest(label.set_id, (label.version, label.effective_date), label.source.name):
+                unread.append(label)
+        for batch in batches(unread, _LABELS_A_SEGMENT):
+            known = self._digests(label.set_id for label in batch)
+            yield SegmentContent(next(self._numbers), labels=batch, known=known)
 
-    def _own(self, chunks: list[Chunk], source: Source) -> list[Chunk]:
-        """Return the chunks of a document of a source, as those of an upload where it is one."""
-        found = self._uploads.locate(source.location)
-        if found is None:
-            return chunks
-        client, file = found
-        return as_upload(chunks, client, file + chunks[0].source.removeprefix(source.location))
+    def _write_documents(self, documents: Iterable[list[Chunk]]) -> None:
+        """Write segments of documents that are chunked already."""
+        for contents in batches(self._contents_of_documents(documents), _SEGMENTS_A_FLOW):
+            self._write(contents)
 
-    def _newest(self, documents: _Documents, base: Manifest | None) -> _Documents:
-        """Leave out labels of which a newer version is in the index, or the same or a newer one was given before."""
-        given: dict[str, tuple[int, str]] = {}
-        kept = base.entries if base is not None and not self.rebuild else {}
-        for chunks, file in documents:
-            set_id, label = chunks[0].set_id, chunks[0].label or LabelVersion()
-            age = label.version, label.effective_date
-            newer = kept[set_id].age if set_id in kept and kept[set_id].age > age else given.get(set_id, (-1, ""))
-            if set_id and newer >= age:
-                reason = "older_version" if newer > age else "duplicate_set_id"
-                detail = f"version {age[0]} of {age[1]}; the index has or gets version {newer[0]} of {newer[1]}"
-                self.rejects.append(Reject(set_id, "index", reason, detail, set_id, chunks[0].source))
+    def _contents_of_documents(self, documents: Iterable[list[Chunk]]) -> Iterator[SegmentContent]:
+        """Yield the content of segments, several whole documents at a time."""
+        waiting: list[list[Chunk]] = []
+
+        def content() -> SegmentContent:
+            known = self._digests(document[0].document_id for document in waiting)
+            return SegmentContent(next(self._numbers), documents=waiting, known=known)
+
+        chunks = characters = 0
+        for document in documents:
+            first = document[0]
+            label = first.label or LabelVersion()
+            if first.set_id and not self._is_newest(first.set_id, (label.version, label.effective_date), first.source):
                 continue
-            if set_id:
-                given[set_id] = age
-            yield chunks, file
-
-    def _segments(
-        self,
-        base: Manifest | None,
-        encoder: EncoderInfo | None,
-        documents: _Documents,
-        indexed: dict[str, str],
-        total: int,
-    ) -> Iterator[_SegmentContent]:
-        """Yield the chunks of new documents, several whole documents at a time."""
-        waiting: list[Chunk] = []
-        files: dict[str, str] = {}
-        for chunks, file in documents:
-            self.documents += 1
-            self.chunks += len(chunks)
-            id = chunks[0].document_id
-            if id in indexed:  # a newer version of a label of another run
-                waiting = [chunk for chunk in waiting if chunk.document_id != id]
-            indexed[id] = entry_source(chunks[0])
-            waiting += chunks if base is None else base.missing(chunks, encoder)
-            if file:
-                files[id] = file
-            if len(waiting) >= _CHUNKS_A_SEGMENT or sum(len(chunk.text) for chunk in waiting) >= _CHARACTERS_A_SEGMENT:
-                yield waiting, files
-                waiting, files = [], {}
-            if self.documents != total:  # the last of them is told when its chunks are written
-                self._tell_read(total)
+            waiting.append(document)
+            chunks, characters = chunks + len(document), characters + sum(len(chunk.text) for chunk in document)
+            if chunks >= _CHUNKS_A_SEGMENT or characters >= _CHARACTERS_A_SEGMENT:
+                yield content()
+                waiting, chunks, characters = [], 0, 0
         if waiting:
-            yield waiting, files
+            yield content()
 
-    def _written(self, segments: Iterator[_SegmentContent]) -> Iterator[tuple[str, int]]:
-        if self.model is None:
-            store = IndexStore(self.place)
-            return ((store.write_segment(chunks, files=files), len(chunks)) for chunks, files in segments)
-        resource = self.executor.models_resource(_Embedder, self.place, self.model, self.instruction)
-        return self.executor.map_resource(resource, "write", segments)
+    def _digests(self, ids: Iterable[str]) -> dict[str, str]:
+        return {id: self._known[id].digest for id in ids if id in self._known}
 
+    def _write(self, contents: Sequence[SegmentContent]) -> None:
+        """Write segments in one flow."""
+        operators: list[Operator] = [partial(read_and_chunk, self.uploads)]
+        if self._model is not None:
+            resource = self._executor.models_resource(Embedder, self.place, self._model, self._instruction)
+            operators.append(Call(resource, "embed"))
+        operators.append(partial(write, self.place))
+        for content in self._executor.flow("index", contents, *operators):
+            self.rejects += content.rejects
+            for id, source, chunks in content.read:
+                self._indexed[id] = source
+                self.documents += 1
+                self.chunks += chunks
+            if content.segment:
+                self._segments[content.number] = content.segment
+            self.embedded += content.written
+            self._tell_read(self._total)
 
-def _read_task(task: tuple[int, Sequence[Identity]]) -> tuple[int, list[list[Chunk] | Reject]]:
-    number, labels = task
-    return number, read_label_files(labels)
-
-
-class _Embedder:
-    """Holds the embedding model."""
-
-    def __init__(self, place: Location, model: str, instruction: str | None) -> None:
-        self._store, self._encoder = IndexStore(place), SentenceEncoder(model, instruction=instruction, fast=True)
-
-    def write(self, content: _SegmentContent) -> tuple[str, int]:
-        """Embed and write one segment, unless a build that did not come to its end has written it already."""
-        chunks, files = content
-        info = self._encoder.info
-        name = self._store.find_segment(chunks, info)
-        if name is None:
-            vectors = self._encoder.encode_passages([headed_chunk(chunk) for chunk in chunks])
-            name = self._store.write_segment(chunks, vectors, info, files)
-        return name, len(chunks)
-
-
-def _dropped(base: Manifest | None, given: Collection[str], remove: Collection[str], rebuild: bool) -> set[str]:
-    """Return the ids of the documents to drop. Raises ValueError if one to remove does not exist."""
-    entries = base.entries if base is not None else {}
-    known = {*entries, *(entry.source for entry in entries.values())}
-    if unknown := [one for one in remove if one not in known]:
-        raise ValueError(f"--remove {unknown[0]}: the index has no document of this id or source")
-    named = {id for id, entry in entries.items() if id in remove or entry.source in remove}
-    return named | ({id for id in entries if id not in given} if rebuild else set())
+    def _is_newest(self, set_id: str, age: tuple[int, str], source: str) -> bool:
+        """Return whether no newer version of a label is in the index, and none as new was given; else reject it."""
+        before = self._ages.get(set_id, (-1, ""))
+        if before > age or (before == age and set_id in self._given):
+            reason = "older_version" if before > age else "duplicate_set_id"
+            detail = f"version {age[0]} of {age[1]}; the index has or gets version {before[0]} of {before[1]}"
+            self.rejects.append(Reject(set_id, "index", reason, detail, set_id, source))
+            return False
+        self._ages[set_id] = age
+        self._given.add(set_id)
+        return True

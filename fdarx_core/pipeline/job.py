@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from fdarx_core.llm import ResponseStore, ledger
+from fdarx_core.llm.batch_files import unanswered_files
 from fdarx_core.pipeline.asking import PlanRow, add_up
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.prompt_lengths import prompt_length_lines
+from fdarx_core.pipeline.planning import prompt_length_lines
 from fdarx_core.pipeline.steps import Resource
-from fdarx_core.storage import RunConflict, RunDirectory
+from fdarx_core.storage import Location, RunConflict, RunDirectory
 from fdarx_core.telemetry import span
 
 Progress = Callable[[str, int, int, str], None]
@@ -37,7 +38,8 @@ class PipelineJob(ABC):
         run: The run directory.
         executor: The executor of the parts.
         progress: A function that shows the progress.
-        reuse: Other runs, whose responses are used for identical requests.
+        tell: A function that is called with sentences for the user.
+        reuse: Folders of other runs' responses, which are used for identical requests.
         seed: Random seed of the intervals.
         resamples: Number of bootstrap resamples of the intervals.
         timings: Seconds by phase, for `run.json`.
@@ -51,7 +53,8 @@ class PipelineJob(ABC):
     executor: Executor
     progress: Progress
     spec: Any
-    reuse: Sequence[RunDirectory] = ()
+    tell: Callable[[str], None] = field(default=lambda sentence: None, repr=False)
+    reuse: Sequence[Location] = ()
     seed: int = 0
     resamples: int = 2000
     timings: dict[str, float] = field(default_factory=dict)
@@ -99,8 +102,16 @@ class PipelineJob(ABC):
         """
         self.prepare(planned=False)
         _return_freed_memory()
+        ended: dict[str, str] = {}
         with self.timed(self.phase):
-            ended = self._make()
+            for stages in self.phases():
+                ended |= self._make(stages)
+                _return_freed_memory()
+                if ended:
+                    break
+        if ended and self.spec.clients.batch_files:
+            for line in unanswered_files(Location(self.spec.clients.batch_files)):
+                self.tell(line)
         return self.publish(ended)
 
     def plan(self) -> list[PlanRow]:
@@ -164,23 +175,15 @@ class PipelineJob(ABC):
             **about,
             "ended": why,
             "timings": self.timings,
+            "flows": self.executor.flows,
             "asked": self.request_counts(),
         }
         with self.timed("publish"):
             write({**self.run.info(), **summary})
         return self.end(summary, complete=not why)
 
-    def _make(self) -> dict[str, str]:
+    def _make(self, stages: Stages) -> dict[str, str]:
         """Make the remaining parts. Return the reason for each stage that stopped sending requests early."""
-        ended: dict[str, str] = {}
-        for stages in self.phases():
-            ended |= self._make_stages(stages)
-            _return_freed_memory()
-            if ended:
-                break
-        return ended
-
-    def _make_stages(self, stages: Stages) -> dict[str, str]:
         left = []
         for stage, parts in stages:
             finished = self.finished(stage.name, [part.number for part in parts])
@@ -219,11 +222,11 @@ def timed(timings: dict[str, float], phase: str) -> Iterator[None]:
     timings[phase] = round(time.perf_counter() - start, 2)
 
 
-def store_of(run: RunDirectory, reuse: Iterable[RunDirectory] = ()) -> ResponseStore:
-    """Return the response store of the run, which also has the responses of the runs in `reuse`."""
+def store_of(run: RunDirectory, reuse: Iterable[Location] = ()) -> ResponseStore:
+    """Return the response store of the run, which also has those of the folders in `reuse`."""
     store = ResponseStore(run.file("responses"))
     for other in reuse:
-        store.take_over(ResponseStore(other.file("responses")))
+        store.take_over(ResponseStore(other))
     return store
 
 

@@ -1,10 +1,12 @@
-"""A trial of the judges: every judged candidate goes through the rules, judges and round trip of a build."""
+"""The trial of judges: every judged candidate goes through the rules, judges and round trip of a build."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import orjson
@@ -17,20 +19,38 @@ from fdarx_core.pipeline.build_steps import Roles, baseline, filter_by_rules, ju
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.label_state import LabelState
+from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers
 from fdarx_core.pipeline.steps import Part, Stage, Step
-from fdarx_core.review.judge_scores import StageOutcome, chain_outcomes, score_stages
-from fdarx_core.review.judged_candidates import JudgedCandidate, PartName, judged_labels, read_judged
-from fdarx_core.storage import RunDirectory, write_records
+from fdarx_core.review.judged_candidates import (
+    JudgedCandidate,
+    PartName,
+    StageOutcome,
+    chain_outcomes,
+    judged_labels,
+    read_judged,
+    score_stages,
+)
 
 CODE_VERSION = source_digest(
-    *("fdarx_core.labels", "fdarx_core.baseline", "fdarx_core.generation", "fdarx_core.filters", "fdarx_core.verify"),
+    *(
+        "fdarx_core.labels",
+        "fdarx_core.baseline",
+        "fdarx_core.text",
+        "fdarx_core.generation",
+        "fdarx_core.filters",
+        "fdarx_core.verify",
+    ),
     *("fdarx_core.pipeline.build_steps", "fdarx_core.pipeline.round_trip_steps", "prompts"),
 )
 """A digest of all that decides what becomes of a candidate, so that a trial is made anew after a change of a filter."""
 SCORES, OUTCOMES = "scores.json", "outcomes.jsonl"
 """The files of a finished trial: the scores, and what each stage made of each candidate."""
 RULES = "rules"
+_ITEMS_PER_PART = 8
+_UNSCORED = "unscored_"
+_OUTCOME = ("outcome", "reason", "detail")
+_CANDIDATE = ("id", "type", "good", "failure", "reason", "question", "answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +111,19 @@ class JudgeTrial(PipelineJob):
 
     def prepare(self, *, planned: bool) -> None:
         self.candidates = read_judged(self.spec.part)
-        self.set_ids = sorted({one.set_id for one in self.candidates})
+        self.set_ids = sorted({candidate.set_id for candidate in self.candidates})
         self.numbers = range(len(self.set_ids))
 
     def stages(self, *, planned: bool) -> Stages:
-        parts = [Part(number, self._state(set_id)) for number, set_id in enumerate(self.set_ids)]
-        write = partial(_write_part, self.run, self.parts.done(""), self.spec.stages)
-        return [(Stage(self.phase, _read_part, self.spec.steps, write), parts)]
-
-    def _state(self, set_id: str) -> LabelState:
-        found = judged_labels()[set_id]
-        mine = [one.question_of(found.label, found.passages) for one in self.candidates if one.set_id == set_id]
-        return LabelState(found.identity, label=found.label, passages=found.passages, candidates=mine)
+        parts = []
+        for number, set_id in enumerate(self.set_ids):
+            found = judged_labels()[set_id]
+            mine = [candidate for candidate in self.candidates if candidate.set_id == set_id]
+            asked = [candidate.question_of(found.label, found.passages) for candidate in mine]
+            state = LabelState(found.identity, label=found.label, passages=found.passages, candidates=asked)
+            parts.append(Part(number, [state]))
+        write = partial(_write_part, self.parts, self.spec.stages)
+        return [(Stage(self.phase, attrgetter("inputs"), self.spec.steps, write), parts)]
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Write the scores, and for the half to tune on what was made of each candidate; mark the run complete.
@@ -113,10 +134,16 @@ class JudgeTrial(PipelineJob):
             raise AskingStopped(ended[self.phase])
         self.progress("publish", 0, 1, "")
         outcomes = self.parts.read_all(self.parts.done(""), self.numbers, StageOutcome)
-        rows = [score.to_row() for score in score_stages(self.candidates, outcomes)]
-        self.run.file(SCORES).write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        scores = [score.to_row() for score in score_stages(self.candidates, outcomes)]
+        self.run.file(SCORES).write_bytes(orjson.dumps(scores, option=orjson.OPT_INDENT_2))
         if self.spec.part == "tune":
-            lines = _candidate_lines(self.candidates, outcomes)
+            made: dict[str, dict[str, Any]] = {}
+            for row in (*outcomes, *chain_outcomes(outcomes)):
+                made.setdefault(row.id, {})[row.stage] = {name: getattr(row, name) for name in _OUTCOME}
+            lines = (
+                {**{name: getattr(candidate, name) for name in _CANDIDATE}, "stages": made[candidate.id]}
+                for candidate in self.candidates
+            )
             self.run.file(OUTCOMES).write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
         summary = {
             "code_version": CODE_VERSION,
@@ -127,43 +154,17 @@ class JudgeTrial(PipelineJob):
         return self.end(summary, complete=True)
 
 
-def _read_part(part: Part) -> list[LabelState]:
-    return [part.inputs]
-
-
-def _write_part(run: RunDirectory, kind: str, stages: Collection[str], part: int, states: Sequence[LabelState]) -> int:
-    """Write what each stage made of each candidate; the file marks the part as whole. Returns the number of rows."""
-    rows = [row for state in states for row in _outcomes(state, stages)]
-    return write_records(run.part(kind, part), rows, StageOutcome)
-
-
-def _outcomes(state: LabelState, stages: Collection[str]) -> list[StageOutcome]:
-    rejects = {(one.id, one.stage): one for one in state.rejects}
+def _write_part(parts: PartFiles, stages: Collection[str], part: int, states: Sequence[LabelState]) -> None:
+    """Write what each stage made of each candidate of a label; the file marks the part as whole."""
+    [state] = states
+    rejects = {(reject.id, reject.stage): reject for reject in state.rejects}
     rows = []
-    for stage in stages:
-        for candidate in state.candidates:
-            reject = rejects.get((candidate.id, stage))
-            if reject is None:
-                rows.append(StageOutcome(candidate.id, stage, "kept"))
-                continue
-            unscored = reject.reason.startswith(_UNSCORED)
+    for stage, candidate in product(stages, state.candidates):
+        reject = rejects.get((candidate.id, stage))
+        if reject is None:
+            rows.append(StageOutcome(candidate.id, stage, "kept"))
+        else:
+            outcome = "unscored" if reject.reason.startswith(_UNSCORED) else "dropped"
             reason = reject.reason.removeprefix(_UNSCORED)
-            outcome = "unscored" if unscored else "dropped"
             rows.append(StageOutcome(candidate.id, stage, outcome, reason, reject.detail))
-    return rows
-
-
-_UNSCORED = "unscored_"
-
-
-def _candidate_lines(candidates: Sequence[JudgedCandidate], outcomes: Sequence[StageOutcome]) -> list[dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = {}
-    for one in (*outcomes, *chain_outcomes(outcomes)):
-        made.setdefault(one.id, {})[one.stage] = {"outcome": one.outcome, "reason": one.reason, "detail": one.detail}
-    return [
-        {
-            **{name: getattr(one, name) for name in ("id", "type", "good", "failure", "reason", "question", "answer")},
-            "stages": made[one.id],
-        }
-        for one in candidates
-    ]
+    parts.mark("", part, rows, StageOutcome)

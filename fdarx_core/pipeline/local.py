@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import copy_context
+from functools import reduce
 from typing import Any, TypeVar
 
-from fdarx_core.pipeline.asking import AskProgress, AskSession, Call, PlanRow, plan_part
-from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work, describe, part_span
+from fdarx_core.pipeline.asking import AskProgress, AskSession, PlanRow, ResourceCaller, plan_part
+from fdarx_core.pipeline.executor import Call, Executor, Operator, PartResult, SideBySide, Work, part_span
 from fdarx_core.pipeline.steps import Part, Resource, Stage, cut_steps, run_steps
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-_END = object()
 
 _BATCH_PARTS = 128
 """Parts of a stage in progress at once where models are asked in batches, which the parts in progress fill together. A
@@ -25,25 +22,35 @@ real label of a build took 6 MB with its requests, so 128 parts of eight labels 
 
 
 class LocalExecutor(Executor):
-    """Runs plain steps one after the other, and asks and waits in an event loop in a thread of its own."""
+    """Runs steps in an event loop in a thread of its own, in which it also asks and waits."""
 
     name = "local"
 
     def __init__(self) -> None:
+        super().__init__()
         # Shared by the driver's thread and the event loop; each is written by one side only.
         self._progress: AskProgress | None = None
         self._stopping = False
         self._stopped = threading.Event()
 
     def run(self, work: Work) -> Iterator[PartResult]:
-        asking = []
-        for stage, parts in work.stages:
-            if cut_steps(stage.steps, work.clients.models)[1]:
-                asking.append((stage, parts))
-            else:
-                yield from self._run_plain(work, stage, parts)
-        if asking:
-            yield from self._run_asking(work, asking)
+        session = AskSession(work.clients, work.store.root, self._report, resource_caller(work.resources))
+        self._stopped.clear()
+
+        async def make(stage: Stage[Any], part: Part) -> tuple[Any, str]:
+            before, asking, after = cut_steps(stage.steps, work.clients.models)
+            with part_span("part", stage, part.number):
+                states = run_steps(before, stage.read(part), work.answer)
+                if asking and (ended := await session.run(asking, states)):
+                    return None, ended
+                return stage.write(part.number, run_steps(after, states, work.answer)), ""
+
+        async def close() -> None:
+            await session.close()
+            self._stopped.set()
+
+        batch = work.clients.batch
+        return SideBySide(work, make, lambda stage: _BATCH_PARTS if batch else stage.window, close).run()
 
     def plan(self, work: Work) -> Iterator[list[PlanRow]]:
         call = resource_caller(work.resources)
@@ -54,11 +61,15 @@ class LocalExecutor(Executor):
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         return map(function, items)
 
-    def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
-        made = None
+    def flow(self, name: str, items: Iterable[Any], *operators: Operator) -> Iterator[Any]:
+        functions: list[Callable[[Any], Any]] = []
         for item in items:
-            made = made or resource.factory(*resource.arguments)
-            yield getattr(made, method)(item)
+            for operator in operators[len(functions) :]:  # made when the first item is there
+                if isinstance(operator, Call):
+                    resource = operator.resource
+                    operator = getattr(resource.factory(*resource.arguments), operator.method)
+                functions.append(operator)
+            yield reduce(lambda value, function: function(value), functions, item)
 
     def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
         return
@@ -87,81 +98,8 @@ class LocalExecutor(Executor):
             self._stopped.set()
         return self._stopping
 
-    def _run_plain(self, work: Work, stage: Stage[Any], parts: Sequence[Part]) -> Iterator[PartResult]:
-        for part in parts:
-            try:
-                with part_span("part", stage, part.number):
-                    account = stage.write(part.number, run_steps(stage.steps, stage.read(part), work.answer))
-                yield PartResult(stage.name, part.number, account)
-            except Exception as error:
-                if not work.isolated:
-                    raise
-                yield PartResult(stage.name, part.number, ended=describe(stage, error))
-                return
 
-    def _run_asking(self, work: Work, stages: Stages) -> Iterator[PartResult]:
-        results: queue.Queue[Any] = queue.Queue()
-
-        def run_loop() -> None:
-            try:
-                asyncio.run(self._ask(work, stages, results.put))
-            except BaseException as error:
-                results.put(error)
-            results.put(_END)
-
-        self._stopped.clear()
-        threading.Thread(target=copy_context().run, args=(run_loop,), daemon=True).start()
-        while (result := results.get()) is not _END:
-            if isinstance(result, BaseException):
-                raise result
-            yield result
-
-    async def _ask(self, work: Work, stages: Stages, report: Callable[[PartResult], None]) -> None:
-        session = AskSession(work.clients, work.store.root, self._report, resource_caller(work.resources))
-        try:
-            await asyncio.gather(*(self._ask_stage(work, stage, parts, session, report) for stage, parts in stages))
-        finally:
-            await session.close()
-            self._stopped.set()
-
-    async def _ask_stage(
-        self,
-        work: Work,
-        stage: Stage[Any],
-        parts: Sequence[Part],
-        session: AskSession,
-        report: Callable[[PartResult], None],
-    ) -> None:
-        before, asking, after = cut_steps(stage.steps, work.clients.models)
-        waiting = iter(parts)
-
-        async def make_parts() -> None:
-            for part in waiting:  # shared by all workers of the stage
-                try:
-                    with part_span("part", stage, part.number):
-                        states = run_steps(before, stage.read(part), work.answer)
-                        ended = await session.run(asking, states)
-                        account = None if ended else stage.write(part.number, run_steps(after, states, work.answer))
-                except Exception as error:
-                    if not work.isolated:
-                        raise
-                    account, ended = None, describe(stage, error)
-                report(PartResult(stage.name, part.number, account, ended))
-                if ended:
-                    for _ in waiting:  # what is left of the stage is left to a later run
-                        pass
-
-        window = _BATCH_PARTS if work.clients.batch else stage.window
-        workers = [asyncio.create_task(make_parts()) for _ in range(min(len(parts), window))]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-
-
-def resource_caller(resources: Mapping[str, Resource]) -> Call:
+def resource_caller(resources: Mapping[str, Resource]) -> ResourceCaller:
     """Return a function that makes each resource when it is first called, and calls it in a thread, one caller at a
     time."""
     made: dict[str, Any] = {}

@@ -35,8 +35,9 @@ def ask_metrics(run: str) -> Callable[[Mapping[str, Counters]], None]:
             known = _tokens(before)
             for kind, tokens in _tokens(now).items():
                 add("fdarx_run_tokens", tokens - known[kind], {**tags, "kind": kind})
-            _set("fdarx_run_in_flight", now.in_flight, tags)
-            _set("fdarx_run_waiting", now.asked - now.done - now.abandoned - now.in_flight, tags)
+            waiting = now.asked - now.done - now.abandoned - now.in_flight
+            for name, value in (("fdarx_run_in_flight", now.in_flight), ("fdarx_run_waiting", waiting)):
+                _gauge(name).set(value, tags=_ascii(tags))
 
     return report
 
@@ -71,10 +72,6 @@ def add(name: str, by: float, tags: Mapping[str, str]) -> None:
     """Add to a counter of COUNTERS."""
     if by > 0:
         _counter(name).inc(by, tags=_ascii(tags))
-
-
-def _set(name: str, to: float, tags: Mapping[str, str]) -> None:
-    _gauge(name).set(to, tags=_ascii(tags))
 
 
 def _ascii(tags: Mapping[str, str]) -> dict[str, str]:

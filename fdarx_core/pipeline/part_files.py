@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fdarx_core.pipeline.steps import batches
-from fdarx_core.records import Reject, from_table
+from fdarx_core.records import Label, Passage, Reject, from_table
 from fdarx_core.storage import RunDirectory, read_records, read_tables, write_records
 
 R = TypeVar("R")
@@ -31,8 +31,9 @@ class PartFiles:
     def read_all(self, kind: str, numbers: Iterable[int], record: type[R]) -> list[R]:
         """Return the rows of those parts that have a file of the kind, in the order of the numbers."""
         wanted = list(numbers)
-        there = self.there(kind, wanted)
-        return [row for rows in self.read_each(kind, [one for one in wanted if one in there], record) for row in rows]
+        existing = self.existing(kind, wanted)
+        found = self.read_each(kind, [number for number in wanted if number in existing], record)
+        return [row for rows in found for row in rows]
 
     def read_each(self, kind: str, numbers: Iterable[int], record: type[R]) -> Iterator[list[R]]:
         """Yield the rows of each of the parts, which must have a file of the kind; some files are read at a time."""
@@ -40,7 +41,7 @@ class PartFiles:
             for table in read_tables([self.run.part(kind, number) for number in some]):
                 yield list(from_table(table, record))
 
-    def there(self, kind: str, numbers: Iterable[int]) -> set[int]:
+    def existing(self, kind: str, numbers: Iterable[int]) -> set[int]:
         """Return those of the parts that have a file of the kind."""
         names = {place.name for place in self.run.parts(kind)}
         return {number for number in numbers if self.run.part(kind, number).name in names}
@@ -71,8 +72,16 @@ class PartFiles:
 
     def marked(self, work: str, numbers: Iterable[int]) -> set[int]:
         """Return those of the parts for which this work is complete."""
-        return self.there(self.done(work), numbers)
+        return self.existing(self.done(work), numbers)
 
     def done(self, work: str) -> str:
         """Return the kind of the marks."""
         return "/".join(filter(None, ("done", self.code_version, work)))
+
+
+def labels_of_part(build: RunDirectory, number: int) -> dict[str, tuple[Label, list[Passage]]]:
+    """Return the labels of a part of a build with their passages, by set id."""
+    labels = {label.set_id: (label, list[Passage]()) for label in read_records(build.part("labels", number), Label)}
+    for passage in read_records(build.part("passages", number), Passage):
+        labels[passage.set_id][1].append(passage)
+    return labels

@@ -11,20 +11,21 @@ import orjson
 
 from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.evaluation.tables import ResultTable
+from fdarx_core.extras import require
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.rag_steps import (
     CODE_VERSION,
     IndexSearcher,
-    RagSpec,
+    RagSetup,
     Reranker,
     rag_steps,
     read_states,
     write_states,
 )
 from fdarx_core.pipeline.steps import Part, Resource, Stage
-from fdarx_core.rag.flow import POSTPROCESSORS
 from fdarx_core.rag.metrics import differences, figures, summarize_usage, title_figures
+from fdarx_core.rag.query import POSTPROCESSORS
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tables import ComparisonNames, paper_tables, usage_table
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Reject, TitleRank
@@ -41,11 +42,12 @@ class RagEvaluation(PipelineJob):
     phase: ClassVar[str] = "answer"
     code_version: ClassVar[str] = CODE_VERSION
 
-    spec: RagSpec
+    spec: RagSetup
     questions: Sequence[RagQuestion]
     rejects: Sequence[Reject]
 
     def prepare(self, *, planned: bool) -> None:
+        require("eval")
         rows = [*self.rejects, *self.questions]
         self.numbers = self.parts.cut("questions", rows, RagQuestion, QUESTIONS_PER_PART)
 
@@ -88,27 +90,31 @@ class RagEvaluation(PipelineJob):
         rows = [figure.to_row() for figure in found]
         run.file("metrics.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         page = rag_page(
-            info, compared(self.spec), questions, answers, scores,
+            info, compared(info["config"]), questions, answers, scores,
             figures=found, by_retriever=by_retriever, differences=compared_pairs, usages=usages,
         )  # fmt: skip
         run.file("report.html").write_text(page)
 
 
-def compared(spec: RagSpec) -> ComparisonNames:
-    """Return the names in tables; the main post-processing is the first in the order of the paper that was used."""
+def compared(config: Mapping[str, Any]) -> ComparisonNames:
+    """Return the names in tables, by the configuration of a run; the main post-processing is the first in the order of
+    the paper that was used."""
     known = STRATEGIES | ABLATIONS
     return ComparisonNames(
-        strategies={name: known[name].title(spec.candidates) for name in spec.strategies},
-        postprocessors={name: POSTPROCESSORS[name] for name in spec.postprocessors},
-        main=next(name for name in POSTPROCESSORS if name in spec.postprocessors),
-        judge=spec.roles["judge"],
+        strategies={name: known[name].title(config["candidates"]) for name in config["strategies"]},
+        postprocessors={name: POSTPROCESSORS[name] for name in config["postprocess"]},
+        main=next(name for name in POSTPROCESSORS if name in config["postprocess"]),
+        judge=config["judge"],
     )
 
 
-def tables_of(run: RunDirectory, names: ComparisonNames) -> list[ResultTable]:
+def tables_of(run: RunDirectory) -> list[ResultTable]:
     """Return the tables of the paper, if they have a value, and the usage of the answers."""
+    names = compared(run.info()["config"])
     found: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
-    by_strategy, by_retriever = ([one for one in found if bool(one.keys["postprocess"]) == given] for given in (1, 0))
+    by_strategy, by_retriever = (
+        [figure for figure in found if bool(figure.keys["postprocess"]) == given] for given in (1, 0)
+    )
     usages: list[RagUsage] = list(read_records(run.file("usage.parquet"), RagUsage))
     tables = [*paper_tables(by_strategy, by_retriever, names).values(), usage_table(usages, names)]
     return [table for table in tables if table.rows]

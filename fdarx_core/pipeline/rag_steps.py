@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from typing import Any, TypeVar
 
 from fdarx_core.evaluation.similarity import token_f1
@@ -14,18 +15,12 @@ from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
-from fdarx_core.rag.answers import CitedAnswer, answer_question
-from fdarx_core.rag.flow import (
-    CANDIDATES,
-    CONTEXTS,
-    RagConfig,
-    RetrievalResult,
-    context_budget,
-    retrieve_contexts,
-)
+from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext, all_done
+from fdarx_core.rag.answers import answer_question
+from fdarx_core.rag.flow import context_budget, retrieve_contexts
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
 from fdarx_core.rag.metrics import context_calls, title_rank
+from fdarx_core.rag.query import CANDIDATES, CONTEXTS, RagQuery
 from fdarx_core.rag.quotes import NO_MODEL
 from fdarx_core.rag.search import (
     Role,
@@ -43,9 +38,10 @@ from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import load_reranker
 from fdarx_core.storage import Location
-from fdarx_core.verify import open_engine
 
-CODE_VERSION = source_digest("fdarx_core.rag", "fdarx_core.retrieval", "fdarx_core.baseline", "fdarx_core.verify")
+CODE_VERSION = source_digest(
+    "fdarx_core.rag", "fdarx_core.retrieval", "fdarx_core.baseline", "fdarx_core.text", "fdarx_core.verify"
+)
 """Digest of the code that searches, parses and judges. Parts of another version are computed again."""
 
 
@@ -64,7 +60,7 @@ def baseline() -> Baseline:
 
 
 @dataclass(frozen=True, slots=True)
-class RagSpec:
+class RagSetup:
     """The specification of a comparison. `roles` maps each role to a model of `models`, or to `baseline`.
 
     `exclude` leaves documents out of every search. `exclude_own` also leaves out each question's own document, as in
@@ -90,53 +86,38 @@ class RagSpec:
     bertscore_layers: int | None = None
     max_requests: int | None = None
     max_cost: float | None = None
-
-    @property
-    def variants(self) -> list[tuple[str, str]]:
-        """Each strategy with each post-processing, by the names that tables use."""
-        return [(strategy, postprocess) for strategy in self.strategies for postprocess in self.postprocessors]
-
-    def config(self, strategy: str, postprocess: str, question: RagQuestion) -> RagConfig:
-        """Return the configuration with which a question is answered in a variant."""
-        budget = context_budget(self.models.get(self.roles["answerer"]))
-        searches = (STRATEGIES | ABLATIONS)[strategy]
-        return RagConfig(searches, postprocess, self.candidates, self.contexts, budget, self.filter(question))
+    batch_files: str | None = None
 
     def filter(self, question: RagQuestion) -> ChunkFilter:
         """Return the filter of chunks for the searches of a question."""
         own = (question.title,) if self.exclude_own and question.title else ()
         return ChunkFilter(exclude=(*self.exclude, *own))
 
-    def address(self, role: Role) -> Address:
-        return Address.of(self.roles[role], self.models, baseline())
-
     @property
     def used(self) -> dict[str, ModelConfig]:
         """The models that the comparison asks."""
-        asked = {self.roles[role] for role in self._roles_asked()}
+        roles: set[Role] = {"answerer", "judge"}
+        roles |= {role for name in self.strategies if (role := (STRATEGIES | ABLATIONS)[name].role)}
+        if "score" in self.postprocessors:
+            roles.add("scorer")
+        asked = {self.roles[role] for role in roles}
         return {name: model for name, model in self.models.items() if name in asked}
-
-    def cost(self, response: Response) -> float:
-        """Return the cost of a response in US dollars, 0 for a model without prices."""
-        model = self.models.get(response.endpoint)
-        return model.prices.cost(response) if model and model.prices else 0.0
 
     @property
     def measures_similarity(self) -> bool:
         """Whether a model measures the similarity of answers and references."""
         return bool(self.bertscore or self.encoder)
 
-    def _roles_asked(self) -> set[Role]:
-        needed: set[Role] = {"answerer", "judge"}
-        for name in self.strategies:
-            role = (STRATEGIES | ABLATIONS)[name].role
-            if role:
-                needed.add(role)
-        return needed | ({"scorer"} if "score" in self.postprocessors else set())
-
     @property
     def clients(self) -> ClientPool:
-        return ClientPool(baseline(), self.used, self.max_requests, self.max_cost, shared_fate=False)
+        return ClientPool(
+            baseline(),
+            self.used,
+            self.max_requests,
+            self.max_cost,
+            shared_fate=False,
+            batch_files=self.batch_files,
+        )
 
 
 @dataclass(slots=True)
@@ -148,7 +129,7 @@ class QuestionState:
     ranks: list[TitleRank] = field(default_factory=list)
 
 
-def rag_steps(spec: RagSpec, *, planned: bool = False) -> list[Step[QuestionState]]:
+def rag_steps(spec: RagSetup, *, planned: bool = False) -> list[Step[QuestionState]]:
     """Return the steps of a comparison; for a plan, those that lead to requests."""
     steps: list[Step[QuestionState]] = [ResourceStep("answer", partial(answer_and_judge, spec))]
     if spec.measures_similarity and not planned:
@@ -156,36 +137,23 @@ def rag_steps(spec: RagSpec, *, planned: bool = False) -> list[Step[QuestionStat
     return steps
 
 
-async def answer_and_judge(spec: RagSpec, states: Sequence[QuestionState], context: StepContext) -> None:
-    """Answer each question in each variant, and judge the answers. All questions and variants run concurrently."""
-    await asyncio.gather(*(_answer_question(spec, state, context) for state in states))
+async def answer_and_judge(spec: RagSetup, states: Sequence[QuestionState], context: StepContext) -> None:
+    """Answer each question by each strategy with each post-processing, and judge the answers, all concurrently."""
 
+    async def answer(state: QuestionState) -> None:
+        question, cache = state.question, Shared()
+        variants = [
+            _answer_in_variant(spec, question, strategy, postprocess, _JobTools(spec, context, cache))
+            for strategy, postprocess in product(spec.strategies, spec.postprocessors)
+        ]
+        state.answers = await all_done(variants)
+        tools = _JobTools(spec, context, cache)
+        for name in spec.retrievers if question.title and not spec.exclude_own else ():
+            hits = await tools.first(question.question, spec.filter(question), spec.candidates, name)
+            rank = title_rank([hit.chunk.title for hit in hits], question.title)
+            state.ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
 
-async def _answer_question(spec: RagSpec, state: QuestionState, context: StepContext) -> None:
-    cache: Shared = {}
-    variants = [_answer_in_variant(spec, state.question, one, JobTools(spec, context, cache)) for one in spec.variants]
-    state.answers = list(await asyncio.gather(*variants))
-    state.ranks = await _title_ranks(spec, state.question, JobTools(spec, context, cache))
-
-
-async def _answer_in_variant(
-    spec: RagSpec, question: RagQuestion, variant: tuple[str, str], tools: JobTools
-) -> tuple[RagAnswer, RagScore]:
-    found = await retrieve_contexts(question.question, spec.config(*variant, question), tools)
-    reply = await answer_question(question.question, found, tools, open_engine("exact"))
-    row = answer_row(spec, question, variant, found, reply, tools)
-    return row, await score_row(question, row, tools)
-
-
-async def _title_ranks(spec: RagSpec, question: RagQuestion, tools: JobTools) -> list[TitleRank]:
-    if not question.title or spec.exclude_own:
-        return []
-    ranks = []
-    for name in spec.retrievers:
-        hits = await tools.first(question.question, spec.filter(question), spec.candidates, name)
-        rank = title_rank([one.chunk.title for one in hits], question.title)
-        ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
-    return ranks
+    await all_done(map(answer, states))
 
 
 async def measure_similarity(states: Sequence[QuestionState], context: StepContext) -> None:
@@ -209,7 +177,7 @@ async def measure_similarity(states: Sequence[QuestionState], context: StepConte
 class IndexSearcher:
     """An index in memory, with its encoder."""
 
-    def __init__(self, spec: RagSpec) -> None:
+    def __init__(self, spec: RagSetup) -> None:
         index = IndexReader.open(spec.place, version=spec.version)
         encoder = None
         if any(index.needs_vectors(name) for name in spec.retrievers):
@@ -237,7 +205,7 @@ class IndexSearcher:
 class Reranker:
     """A cross-encoder in memory."""
 
-    def __init__(self, spec: RagSpec) -> None:
+    def __init__(self, spec: RagSetup) -> None:
         self._score = load_reranker(spec.directories)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Timed:
@@ -256,24 +224,24 @@ async def _shared(
     return [(await work)[at] for work, at in map(begun.__getitem__, keys)]
 
 
-class JobTools:
+class _JobTools:
     """`RagBackend` for one question in one variant. Times are without waiting for other work.
 
     The results of searches and scores are in `cache`, which the variants of one question share.
     """
 
-    def __init__(self, spec: RagSpec, context: StepContext, cache: Shared) -> None:
+    def __init__(self, spec: RagSetup, context: StepContext, cache: Shared) -> None:
         self.search_s = self.rerank_s = 0.0
         self._spec, self._context, self._cache = spec, context, cache
 
     async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
-        address = self._spec.address(role)
+        address = Address.of(self._spec.roles[role], self._spec.models, baseline())
         return await self._context.ask([address.request(task, slots) for task, slots in asks])
 
     async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
-        timed = await asyncio.gather(*(self._search(one, only, k, self._spec.retriever) for one in searches))
+        timed = await asyncio.gather(*(self._search(query, only, k, self._spec.retriever) for query in searches))
         self.search_s += sum(seconds for _, seconds in timed)
-        return [[SearchHit(one.chunk, one.score, number) for one in found] for number, (found, _) in enumerate(timed)]
+        return [[SearchHit(hit.chunk, hit.score, number) for hit in found] for number, (found, _) in enumerate(timed)]
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
         found: list[list[Mention]] = await self._context.call("index", "find_drugs", texts)
@@ -295,15 +263,19 @@ class JobTools:
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         async def score(keys: list[tuple[str, str]]) -> list[tuple[float, float]]:
             scores, seconds = await self._context.call("reranker", "score", keys)
-            return [(one, seconds / len(keys)) for one in scores]
+            return [(value, seconds / len(keys)) for value in scores]
 
         scored = await _shared(self._cache, [(question, text) for text in texts], score)
         self.rerank_s += sum(seconds for _, seconds in scored)
-        return [one for one, _ in scored]
+        return [value for value, _ in scored]
 
     @property
     def answerer(self) -> str:
         return self._spec.roles["answerer"]
+
+    @property
+    def budget(self) -> int | None:
+        return context_budget(self._spec.models.get(self.answerer))
 
     async def _search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
         async def find(keys: list[Any]) -> list[Timed]:
@@ -313,53 +285,53 @@ class JobTools:
         return timed
 
 
-def answer_row(
-    spec: RagSpec,
-    question: RagQuestion,
-    variant: tuple[str, str],
-    found: RetrievalResult,
-    reply: CitedAnswer,
-    tools: JobTools,
-) -> RagAnswer:
-    """Return the row of an answer. Its times are without waiting; requests of one step run at the same time."""
-    asked = [*found.rewritten, *found.scored, *reply.responses]
-    strategy, postprocess = variant
-    unverified = [one for one in reply.statements if one.verdict != "supported"]
-    return RagAnswer(
+async def _answer_in_variant(
+    spec: RagSetup, question: RagQuestion, strategy: str, postprocess: str, tools: _JobTools
+) -> tuple[RagAnswer, RagScore]:
+    """Return an answer with its measures, except those that need a local model (`similarity`).
+
+    Its times are without waiting; requests of one step run at the same time.
+    """
+    only = spec.filter(question)
+    query = RagQuery(
+        question.question, spec.contexts, strategy, postprocess=postprocess, candidates=spec.candidates, filter=only
+    )
+    found = await retrieve_contexts(query, tools)
+    reply = await answer_question(found, tools, None)
+    asked = [*found.rewritten, *found.scored, *reply.responses, *reply.checks]
+    unverified = [statement for statement in reply.statements if statement.verdict != "supported"]
+    prices_of = {name: model.prices for name, model in spec.models.items()}
+    row = RagAnswer(
         question_id=question.id,
         strategy=strategy,
         postprocess=postprocess,
         model=spec.roles["answerer"],
         searches=[search.text for search in found.searches],
-        candidates=[one.chunk.id for one in found.candidates],
-        candidate_titles=[one.chunk.title for one in found.candidates],
-        contexts=[one.chunk.id for one in found.contexts],
-        context_texts=[one.chunk.text for one in found.contexts],
+        candidates=[hit.chunk.id for hit in found.candidates],
+        candidate_titles=[hit.chunk.title for hit in found.candidates],
+        contexts=[hit.chunk.id for hit in found.contexts],
+        context_texts=[hit.chunk.text for hit in found.contexts],
         answer=reply.text.removeprefix(NO_MODEL).lstrip(),
         citations=reply.cited,
-        unverified_starts=[one.start for one in unverified],
-        unverified_ends=[one.end for one in unverified],
+        unverified_starts=[statement.start for statement in unverified],
+        unverified_ends=[statement.end for statement in unverified],
         outcome="failed" if reply.reason else "refused" if reply.refused or reply.withheld else "answered",
         reason="; ".join(filter(None, [reply.reason, *found.missing])),
         requests=len(asked),
-        prompt_tokens=sum(one.prompt_tokens for one in asked),
-        completion_tokens=sum(one.completion_tokens for one in asked),
-        cost=sum(map(spec.cost, asked)),
+        prompt_tokens=sum(response.prompt_tokens for response in asked),
+        completion_tokens=sum(response.completion_tokens for response in asked),
+        cost=sum(prices.cost(response) for response in asked if (prices := prices_of.get(response.endpoint))),
         rewrite_s=_longest(found.rewritten),
         search_s=tools.search_s,
         postprocess_s=tools.rerank_s + _longest(found.scored),
         answer_s=_longest(reply.responses),
     )
-
-
-async def score_row(question: RagQuestion, row: RagAnswer, tools: JobTools) -> RagScore:
-    """Return the measures of an answer, except those that need a local model (`similarity`)."""
     score = RagScore(row.question_id, question.cluster, row.strategy, row.postprocess, row.model)
     score.title_rank = title_rank(row.candidate_titles, question.title)
     if row.outcome != "failed":
         score.token_f1 = token_f1(row.answer, question.references)
     responses = await tools.ask("judge", context_calls(question, row.context_texts))
-    return with_verdicts(score, question, row.context_texts, responses)
+    return row, with_verdicts(score, question, row.context_texts, responses)
 
 
 def _longest(responses: Iterable[Response]) -> float:
@@ -377,10 +349,5 @@ def write_states(parts: PartFiles, part: int, states: Sequence[QuestionState]) -
     parts.write("title_ranks", part, [rank for state in states for rank in state.ranks], TitleRank)
     parts.write("answers", part, [row for row, _ in rows], RagAnswer)
     parts.write("scores", part, [score for _, score in rows], RagScore)
-    if not any(_failed_for_now(*row) for row in rows):
+    if not any(TRANSIENT in reason for row, score in rows for reason in (row.reason, *score.unscored)):
         parts.mark("", part)
-
-
-def _failed_for_now(row: RagAnswer, score: RagScore) -> bool:
-    """Return whether a request failed that may succeed when it is sent again."""
-    return any(TRANSIENT in reason for reason in (row.reason, *score.unscored))

@@ -1,50 +1,47 @@
-"""The executor that runs stages on Ray: a single one that asks models as a flow of Ray Data, others as tasks."""
+"""The executor that runs stages on Ray: a single one as a flow of Ray Data, several side by side as tasks."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import ray
 
+from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline import metrics
-from fdarx_core.pipeline.ask_peers import SharedActor, shared_name, worker_name, workers_needed
-from fdarx_core.pipeline.asking import AskProgress, ClientPool, PlanRow, plan_part
-from fdarx_core.pipeline.cluster import ClusterWait, cluster_has
-from fdarx_core.pipeline.control import AskWorker, map_pool, on_driver_node, start_control
-from fdarx_core.pipeline.executor import Demand, Executor, PartResult, Work, describe, part_span
+from fdarx_core.pipeline.asking import AskProgress, PlanRow, plan_part
+from fdarx_core.pipeline.control import AskWorker, off_gpu_machines, on_driver_node, start_control
+from fdarx_core.pipeline.executor import Call, Demand, Executor, Operator, PartResult, SideBySide, Work, part_span
 from fdarx_core.pipeline.local import resource_caller
-from fdarx_core.pipeline.ray_data import stream_parts
-from fdarx_core.pipeline.steps import Answer, Part, Resource, Stage, Step, cut_steps, run_steps
+from fdarx_core.pipeline.ray_data import Flow, stage_flow
+from fdarx_core.pipeline.steps import Answer, Part, ResourceStep, Stage, Step, cut_steps, run_steps, step_name
 from fdarx_core.telemetry import flush
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_LOG = logging.getLogger(__name__)
-
-_POLL_S = 1.0
-"""Seconds between checks of models that are not ready."""
+_TASK_CPUS_BESIDE_ACTORS = 0.8
+"""CPUs of a task while actors hold resources: as many tasks as there are CPUs fit beside what the actors take."""
 
 _COUNT_EVERY_S = 1.0
 
-_CALLS_AT_ONCE = 10_000
-"""Calls of a worker that asks: those for parts are few, and those of other workers must never wait behind them."""
+_CALLS_AT_ONCE = 1_000
+"""Calls of a worker that asks, of which each takes a part through its steps."""
+
+_WORKER_REQUESTS_S = 2000.0
+"""Requests a second that are worth a worker: about two thirds of what `benchmarks.asking` measures for a core."""
+_SHORT_REPLY_S = 1.0
+"""A short time for a reply of a language model, from which the most requests a second of a model are estimated."""
 
 _LEAST_BACKLOG = 64
 """Tasks that wait on a cluster, whose autoscaler then adds machines for them; with these, twice as many tasks as CPUs
 wait, and more machines are added while work is left. Each task holds its part in memory, up to a few megabytes."""
-
-_TASK_CPUS_BESIDE_ACTORS = 0.8
-"""CPUs of a task while actors hold resources: as many tasks as there are CPUs fit beside what the actors take."""
 
 
 class RayExecutor(Executor):
@@ -53,56 +50,77 @@ class RayExecutor(Executor):
     name = "ray"
 
     def __init__(self, demand: Demand = Demand()) -> None:  # noqa: B008 (it is frozen)
+        super().__init__()
         self.demand = demand
         self._control: Any = None
-        self._wait = ClusterWait()
         self._live_cpus, self._counted = 0, -math.inf
 
     def run(self, work: Work) -> Iterator[PartResult]:
         control = ""
         if work.clients.asks or work.resources:
             control, self._control = start_control(AskProgress())
-        workers = self.demand.asking_workers or workers_needed(work.clients.models.values(), self.cpus)
-        if workers > 1 or not self._flows(work):
-            yield from _Scheduler(work, control, lambda: self.backlog, workers).run()
-        else:
-            [(stage, parts)] = work.stages
-            try:
-                yield from stream_parts(work, stage, parts, control)
-            except Exception:
-                _, ended = self._state()  # of an error in an actor, Ray passes on no more than the text
-                if not ended:
-                    raise
-                yield PartResult(stage.name, None, ended=ended)
+        steps = [step for stage, _ in work.stages for step in stage.steps]
+        if work.isolated or len(work.stages) != 1 or any(isinstance(step, ResourceStep) for step in steps):
+            asking = {stage.name for stage, _ in work.stages if cut_steps(stage.steps, work.clients.models)[1]}
+            workers = _start_workers(work, control, self._workers(work)) if asking else []
 
-    def _flows(self, work: Work) -> bool:
-        """Return whether work is a flow of Ray Data.
+            async def close() -> None:
+                await asyncio.gather(*(worker.close.remote() for worker in workers))
 
-        It shows an autoscaler few of the tasks, and asks it for CPUs that it takes from machines with GPUs too. Where
-        no model is asked, a task for each part does the same with less: a flow takes seconds to begin and to end.
-        """
-        if self.demand.on_cluster or work.isolated or work.resources or len(work.stages) != 1:
-            return False
-        [(stage, _)] = work.stages
-        return bool(cut_steps(stage.steps, work.clients.models)[1])
+            def window(stage: Stage[Any]) -> int:
+                return stage.window if stage.name in asking else self.backlog
+
+            yield from SideBySide(work, _PartTasks(work, workers).make, window, close).run()
+            return
+        [(stage, parts)] = work.stages
+        flow = stage_flow(work, stage, parts, self._workers(work), control, self.demand)
+        try:
+            for part, account in flow.run():
+                yield PartResult(stage.name, part, account)
+        except Exception:
+            _, ended = self._state()  # of an error in an actor, Ray passes on no more than the text
+            if not ended:
+                raise
+            yield PartResult(stage.name, None, ended=ended)
+        self.flows.setdefault(stage.name, []).extend(flow.statistics())
+
+    def _workers(self, work: Work) -> int:
+        """Return the number of actors that ask. One keeps what has no shares: a budget, and the actors of resources."""
+        clients, models = work.clients, work.clients.models.values()
+        if work.resources or clients.others or clients.has_budget:
+            return 1
+        wanted = self.demand.asking_workers or workers_needed(models, self.cpus)
+        return min(wanted, *(model.max_in_flight for model in models)) if models else 1
 
     def plan(self, work: Work) -> Iterator[list[PlanRow]]:
         parts = [(stage, part) for stage, listed in work.stages for part in listed]
         if work.resources:
             control, self._control = start_control(AskProgress())
-            [worker], _ = _ask_workers(work, control, 1)
+            [worker] = _start_workers(work, control, 1)
             window = max(stage.window for stage, _ in work.stages)
             yield from _in_window(lambda item: worker.plan.remote(*item), parts, lambda: window)
             ray.get(worker.close.remote())
         else:
-            yield from self.map(partial(_plan, work.clients), parts)
+            clients = work.clients
+            yield from self.map(lambda item: asyncio.run(plan_part(*item, clients, resource_caller({}))), parts)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         shared = ray.put(function)  # put once: it may bring much with it
         yield from _in_window(lambda item: _APPLY.remote(shared, item), items, lambda: self.backlog)
 
-    def map_resource(self, resource: Resource, method: str, items: Iterable[Any]) -> Iterator[Any]:
-        yield from map_pool(resource, method, items)
+    def flow(self, name: str, items: Iterable[Any], *operators: Operator) -> Iterator[Any]:
+        numbered = list(enumerate(items))
+        if not numbered:
+            return
+        flow = Flow(numbered, self.demand)
+        for operator in operators:
+            if isinstance(operator, Call):
+                flow.call(operator.resource, operator.method)
+            else:
+                flow.compute([step_name(operator)], partial(_apply_to_all, operator))
+        for _, value in flow.run():
+            yield value
+        self.flows.setdefault(name, []).extend(flow.statistics())
 
     def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
         metrics.add(metric, by, tags)
@@ -112,7 +130,7 @@ class RayExecutor(Executor):
         asked = self.demand.gpus
         if asked is not None and self.demand.on_cluster:
             return asked
-        return cluster_has("GPU") if asked is None else min(asked, cluster_has("GPU"))
+        return _present("GPU") if asked is None else min(asked, _present("GPU"))
 
     @property
     def cpus(self) -> int:
@@ -120,11 +138,8 @@ class RayExecutor(Executor):
         if self.demand.cpus is not None and self.demand.on_cluster:
             return self.demand.cpus
         if time.monotonic() - self._counted > _COUNT_EVERY_S:
-            self._live_cpus, self._counted = max(1, cluster_has("CPU")), time.monotonic()
+            self._live_cpus, self._counted = max(1, _present("CPU")), time.monotonic()
         return self._live_cpus
-
-    def waiting(self) -> str:
-        return self._wait.text() if self.demand.on_cluster else ""
 
     @property
     def backlog(self) -> int:
@@ -156,201 +171,101 @@ class RayExecutor(Executor):
         return state
 
 
-@dataclass(slots=True)
-class _Queue:
-    """The parts of one stage that are still to be made. `ended` says what ended the stage."""
-
-    stage: Stage[Any]
-    parts: deque[Part]
-    asking: Sequence[Step[Any]]
-    reference: Any
-    ended: str = ""
-    in_flight: int = 0
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self.parts) and not self.ended
+def _present(resource: str) -> int:
+    """Return how many of a resource, CPU or GPU, the machines have that are there now."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return int(resources.get(resource, 0))
 
 
-_PartInFlight: TypeAlias = tuple[_Queue, int, int | None]
-"""The stage and the number of a part, and the number of the worker that asks for it."""
+def _start_workers(work: Work, control: str, count: int) -> list[Any]:
+    """Start the workers that ask, each with an equal share of the limits."""
+    actor: Any = ray.remote(AskWorker)
+    options = {"num_cpus": 0, "label_selector": on_driver_node(), "max_restarts": 4, "max_task_retries": 4}
+    arguments = (work.clients.share(count), work.store.root, work.resources, control)
+    return [actor.options(max_concurrency=_CALLS_AT_ONCE, **options).remote(*arguments) for _ in range(count)]
 
 
-class _Scheduler:
-    """Runs stages side by side, each at its own speed: none waits for another."""
-
-    def __init__(self, work: Work, control: str, backlog: Callable[[], int], workers: int) -> None:
-        self._work, self._control, self._backlog = work, control, backlog
-        self._wanted_workers = workers
-        self._models = frozenset(work.clients.models)
-        # Stages and the store are put once: they may bring much with them, such as answers or an index of responses.
-        self._queues = [
-            _Queue(stage, deque(parts), cut_steps(stage.steps, self._models)[1], ray.put(stage))
-            for stage, parts in work.stages
-        ]
-        self._answer = ray.put(work.answer)
-        self._task_cpus = _TASK_CPUS_BESIDE_ACTORS if work.resources else 1.0
-        self._workers: list[Any] = []
-        self._parts_of: list[int] = []
-        self._shared: Any = None
-
-    def run(self) -> Iterator[PartResult]:
-        """Yield each part as it ends, and now and then a result without a part while models are not ready."""
-        asking = [queue for queue in self._queues if queue.asking]
-        if asking and self._control:
-            self._workers, self._shared = _ask_workers(self._work, self._control, self._wanted_workers)
-            self._parts_of = [0] * len(self._workers)
-        in_flight: dict[Any, _PartInFlight] = {}
-        while True:
-            yield from self._tend()
-            for queue in self._queues:
-                while queue.waiting and self._ready(queue.stage) and queue.in_flight < self._window(queue):
-                    reference, started = self._submit(queue, queue.parts.popleft())
-                    in_flight[reference] = started
-                    queue.in_flight += 1
-            not_ready = any(queue.waiting and not self._ready(queue.stage) for queue in self._queues)
-            if not (in_flight or not_ready):
-                break
-            yield self._next(in_flight, _POLL_S if not_ready else None)
-        ray.get([worker.close.remote() for worker in self._workers[1:]])
-        ray.get([worker.close.remote() for worker in self._workers[:1]])  # which has what the others call
-
-    def _tend(self) -> list[PartResult]:
-        """Let the fleet start and stop models; return the stages of which a model has failed to start."""
-        fleet = self._work.fleet
-        if fleet is None:
-            return []
-        unfinished = [queue for queue in self._queues if queue.waiting or queue.in_flight]
-        fleet.tend({name for queue in unfinished for name in queue.stage.models(self._models)})
-        failed: list[PartResult] = []
-        for queue in self._queues:
-            if queue.waiting:
-                queue.ended = next(filter(None, map(fleet.failed, queue.stage.models(self._models))), "")
-                if queue.ended:
-                    failed.append(PartResult(queue.stage.name, None, ended=queue.ended))
-        return failed
-
-    def _ready(self, stage: Stage[Any]) -> bool:
-        fleet = self._work.fleet
-        return fleet is None or all(map(fleet.ready, stage.models(self._models)))
-
-    def _window(self, queue: _Queue) -> int:
-        return queue.stage.window if queue.asking else self._backlog()
-
-    def _next(self, in_flight: dict[Any, _PartInFlight], within_s: float | None) -> PartResult:
-        if not in_flight:
-            time.sleep(within_s or 0)
-            return PartResult("", None)
-        done, _ = ray.wait(list(in_flight), num_returns=1, timeout=within_s)
-        if not done:
-            return PartResult("", None)
-        queue, number, worker = in_flight.pop(done[0])
-        queue.in_flight -= 1
-        if worker is not None:
-            self._parts_of[worker] -= 1
-        account, ended = self._outcome(queue.stage, done[0])
-        queue.ended = queue.ended or ended
-        return PartResult(queue.stage.name, number, account, ended)
-
-    def _outcome(self, stage: Stage[Any], ready: Any) -> tuple[Any, str]:
-        try:
-            account, ended = ray.get(ready)
-        except ray.exceptions.RayError as error:
-            if not self._work.isolated:
-                raise
-            _LOG.error("%s failed: %s", stage.name, error)
-            return None, describe(stage, error)
-        return account, ended
-
-    def _submit(self, queue: _Queue, part: Part) -> tuple[Any, _PartInFlight]:
-        begin, end, make = (task.options(num_cpus=self._task_cpus) for task in (_BEGIN, _END, _MAKE))
-        if not queue.asking:
-            return make.remote(queue.reference, part, self._answer), (queue, part.number, None)
-        worker = min(range(len(self._workers)), key=self._parts_of.__getitem__)
-        self._parts_of[worker] += 1
-        states = begin.remote(queue.reference, part, self._models, self._answer)
-        asked = self._workers[worker].run.remote(queue.asking, states)
-        ended = end.remote(queue.reference, part.number, asked, self._models, self._answer)
-        return ended, (queue, part.number, worker)
-
-
-def _plan(clients: ClientPool, item: tuple[Stage[Any], Part]) -> list[PlanRow]:
-    return asyncio.run(plan_part(*item, clients, resource_caller({})))
-
-
-def _begin(stage: Stage[Any], part: Part, models: Collection[str], answer: Answer) -> Sequence[Any]:
-    with _worker_span("begin", stage, part.number):
-        return run_steps(cut_steps(stage.steps, models)[0], stage.read(part), answer)
-
-
-def _end(
-    stage: Stage[Any], number: int, asked: tuple[Sequence[Any], str], models: Collection[str], answer: Answer
-) -> tuple[Any, str]:
-    """Finish a part and write it. A part in which asking was stopped is not written, and is computed again."""
-    states, ended = asked
-    if ended:
-        return None, ended
-    with _worker_span("end", stage, number):
-        return stage.write(number, run_steps(cut_steps(stage.steps, models)[2], states, answer)), ""
-
-
-def _make(stage: Stage[Any], part: Part, answer: Answer) -> tuple[Any, str]:
-    with _worker_span("part", stage, part.number):
-        return stage.write(part.number, run_steps(stage.steps, stage.read(part), answer)), ""
-
-
-@contextmanager
-def _worker_span(name: str, stage: Stage[Any], number: int) -> Iterator[None]:
-    """Have a span for work on a part, and send it: Ray ends workers without letting them send what they have left."""
-    with part_span(name, stage, number):
-        yield
-    flush()
+def _apply_to_all(function: Callable[[Any], Any], _: int, items: list[Any]) -> list[Any]:
+    return list(map(function, items))
 
 
 def _apply(function: Callable[[Item], Result], item: Item) -> Result:
     return function(item)
 
 
-_BEGIN: Any = ray.remote(_begin)
-_END: Any = ray.remote(_end)
-_MAKE: Any = ray.remote(_make)
 _APPLY: Any = ray.remote(_apply)
 
 
-def _ask_workers(work: Work, control: str, count: int) -> tuple[list[Any], Any]:
-    """Start the workers that ask; return their handles, and that of what several share, which lives as long as it.
-
-    Actors have names, by which they find each other also after they were restarted.
-    """
-    clients, shared = work.clients, None
-    options = {"num_cpus": 0, "label_selector": on_driver_node()}
-    if count > 1:
-        budget = (clients.max_requests, clients.max_cost, clients.sent, clients.spent)
-        made: Any = ray.remote(SharedActor)
-        shared = made.options(name=shared_name(control), **options).remote(*budget)
-        ray.get(shared.__ray_ready__.remote())
-    options |= {"max_restarts": 4, "max_task_retries": 4, "max_concurrency": _CALLS_AT_ONCE}
-    actor: Any = ray.remote(AskWorker)
-    arguments = (clients, work.store.root, work.resources, control)
-    workers = [
-        actor.options(name=worker_name(control, number), **options).remote(*arguments, number, count > 1)
-        for number in range(count)
-    ]
-    return workers, shared
+def workers_needed(models: Iterable[ModelConfig], cpus: int) -> int:
+    """Return how many workers the limits of models are worth, at most one for each two CPUs."""
+    rate = sum(
+        min(model.max_in_flight / _SHORT_REPLY_S, (model.requests_per_minute or math.inf) / 60) for model in models
+    )
+    return max(1, min(math.ceil(rate / _WORKER_REQUESTS_S), cpus // 2))
 
 
 def _in_window(submit: Callable[[Item], Any], items: Iterable[Item], window: Callable[[], int]) -> Iterator[Any]:
-    """Yield what `submit` makes of each item, a Ray reference, as values in the order in which they are ready; at most
-    `window` are on their way at once, so that neither items nor values pile up. It may grow meanwhile."""
-    in_flight: list[Any] = []
+    """Yield the values of the references that `submit` returns, in the order of the items; at most `window` are open at
+    once, so that neither items nor values pile up. It may grow meanwhile."""
+    in_flight = deque[Any]()
     for item in items:
         in_flight.append(submit(item))
         if len(in_flight) >= window():
-            yield _ready(in_flight)
-    while in_flight:
-        yield _ready(in_flight)
+            yield ray.get(in_flight.popleft())
+    yield from map(ray.get, in_flight)
 
 
-def _ready(in_flight: list[Any]) -> Any:
-    [done], in_flight[:] = ray.wait(in_flight, num_returns=1)
-    return ray.get(done)
+class _PartTasks:
+    """Makes parts by tasks before and after the asking, and by the actors that ask.
+
+    Args:
+        work: The stages.
+        workers: The actors that ask, `AskWorker`; none where no stage asks.
+    """
+
+    def __init__(self, work: Work, workers: Sequence[Any]) -> None:
+        self._models, self._workers, self._load = work.clients.models, workers, [0] * len(workers)
+        self._answer = ray.put(work.answer)
+        self._stages = {stage.name: ray.put(stage) for stage, _ in work.stages}
+        cpus = _TASK_CPUS_BESIDE_ACTORS if work.resources else 1.0
+        task: Any = ray.remote(num_cpus=cpus, label_selector=off_gpu_machines())
+        self._first, self._last = task(_first), task(_last)
+
+    async def make(self, stage: Stage[Any], part: Part) -> tuple[Any, str]:
+        """Make a part; of the workers, the one with the fewest parts asks."""
+        (before, asking, after), shared = cut_steps(stage.steps, self._models), self._stages[stage.name]
+        states: Any = self._first.remote(shared, before, part, self._answer)
+        if not asking:
+            made: tuple[Any, str] = await self._last.remote(shared, after, part.number, states, "", self._answer)
+            return made
+        worker = self._load.index(min(self._load))
+        self._load[worker] += 1
+        try:
+            asked, ended = self._workers[worker].run.options(num_returns=2).remote(asking, states)
+            made = await self._last.remote(shared, after, part.number, asked, ended, self._answer)
+        finally:
+            self._load[worker] -= 1
+        return made
+
+
+@contextmanager
+def _sent_span(name: str, stage: Stage[Any], number: int) -> Iterator[None]:
+    """Have a span for work on a part, and send it: Ray ends workers without letting them send what they have left."""
+    with part_span(name, stage, number):
+        yield
+    flush()
+
+
+def _first(stage: Stage[Any], steps: Sequence[Step[Any]], part: Part, answer: Answer) -> Sequence[Any]:
+    with _sent_span("begin", stage, part.number):
+        return run_steps(steps, stage.read(part), answer)
+
+
+def _last(
+    stage: Stage[Any], steps: Sequence[Step[Any]], number: int, states: Sequence[Any], ended: str, answer: Answer
+) -> tuple[Any, str]:
+    """Finish a part and write it. A part in which asking was stopped is not written, and is computed again."""
+    if ended:
+        return None, ended
+    with _sent_span("end", stage, number):
+        return stage.write(number, run_steps(steps, states, answer)), ""

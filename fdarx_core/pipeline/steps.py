@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import orjson
@@ -20,6 +21,7 @@ State = TypeVar("State")
 """The data that steps work on: the state of one label, evaluation sample, question or answer."""
 
 Exchange: TypeAlias = tuple[Request, Response]
+Asking: TypeAlias = Generator[list[Request], Sequence[Exchange], None]
 Answer: TypeAlias = Callable[[Sequence[Request]], list[Response]]
 
 
@@ -43,18 +45,26 @@ class Address:
         """Return the request that asks the endpoint a task. Raises ValueError as `Task.request`."""
         return task.request(slots, endpoint=self.name, sampling=self.sampling)
 
+    def step(self, name: str, ask: Callable[[State], Asking]) -> AskStep[State]:
+        """Return a step that asks this endpoint alone; `ask` is as in `AskStep`."""
+        return AskStep(name, frozenset((self.name,)), ask)
+
 
 @dataclass(frozen=True, slots=True)
 class AskStep(Generic[State]):
-    """A step that asks the `endpoints`; the executor asks between its two halves.
+    """A step that asks the `endpoints`; the executor asks where `ask` yields.
 
-    `requests` returns what to ask about a state; `take` receives each request with its response, in the same order.
+    `ask` yields what to ask about a state, once, and gets each request with its response, in the same order. It may
+    also end without asking anything.
     """
 
     name: str
     endpoints: frozenset[str]
-    requests: Callable[[State], list[Request]]
-    take: Callable[[State, Sequence[Exchange]], None]
+    ask: Callable[[State], Asking]
+
+    def requests(self, state: State) -> list[Request]:
+        """Return what to ask about a state."""
+        return next(self.ask(state), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +148,7 @@ class Stage(Generic[State]):
 
     `read` returns the states of a part. `write` stores what the steps made of them, and returns a small
     account of the part for the driver. Both run where the executor runs steps, so all of this must pickle. `name` tells
-    stages apart that run side by side. `window` is the number of parts that are asked about at once. `kind` is the
-    dataclass of the states, whose fields are then the columns of Ray's blocks; without it states are pickled whole.
+    stages apart that run side by side. `window` is the number of parts that are asked about at once.
     """
 
     name: str
@@ -147,7 +156,6 @@ class Stage(Generic[State]):
     steps: Sequence[Step[State]]
     write: Callable[[int, Sequence[State]], Any]
     window: int = 8
-    kind: type[State] | None = None
 
     def models(self, known: Collection[str]) -> list[str]:
         """Return those of the known models that the steps ask, in the order of the steps."""
@@ -164,31 +172,52 @@ def cut_steps(steps: Sequence[Step[State]], models: Collection[str]) -> Segments
     Only the steps of the middle, from the first to the last that asks a model or uses a resource, need an event loop,
     clients and resources.
     """
-    waiting = [i for i, step in enumerate(steps) if _waits(step, models)]
+    waiting = [
+        place
+        for place, step in enumerate(steps)
+        if isinstance(step, ResourceStep) or (isinstance(step, AskStep) and step.endpoints & set(models))
+    ]
     if not waiting:
         return steps, (), ()
     first, last = waiting[0], waiting[-1] + 1
     return steps[:first], steps[first:last], steps[last:]
 
 
-def _waits(step: Step[Any], models: Collection[str]) -> bool:
-    if isinstance(step, AskStep):
-        return bool(step.endpoints & set(models))
-    return isinstance(step, ResourceStep)
+def asking_spans(steps: Sequence[Step[Any]], models: Collection[str]) -> list[tuple[int, int]]:
+    """Return where steps ask models, as the first place and the one after the last, so that no two spans share a model.
+
+    A process that runs the steps of a span then keeps the limits of its models alone.
+    """
+    asked = [step.endpoints & set(models) if isinstance(step, AskStep) else frozenset() for step in steps]
+    spans: list[tuple[int, int]] = []
+    for place, names in enumerate(asked):
+        last = max((at for at, others in enumerate(asked) if names & others), default=-1) + 1
+        if names and spans and place < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], last)
+        elif names:
+            spans.append((place, last))
+    return spans
 
 
 def run_steps(steps: Sequence[Step[State]], states: Sequence[State], answer: Answer) -> list[State]:
     """Take states through steps of which none uses a resource; the requests of one step go out together."""
     for step in steps:
         if isinstance(step, AskStep):
-            requests = [step.requests(state) for state in states]
-            responses = iter(answer([request for listed in requests for request in listed]))
-            for state, listed in zip(states, requests, strict=True):
-                step.take(state, [(request, next(responses)) for request in listed])
+            begun = [step.ask(state) for state in states]
+            requests = [next(asking, []) for asking in begun]
+            responses = iter(answer(list(chain.from_iterable(requests))))
+            for asking, asked in zip(begun, requests, strict=True):
+                _resume(asking, [(request, next(responses)) for request in asked])
         else:
             for state in states:
                 step(state)  # type: ignore[operator]
     return list(states)
+
+
+def _resume(asking: Asking, exchanges: Sequence[Exchange]) -> None:
+    """Give a step the responses to its requests; it then comes to its end."""
+    with suppress(StopIteration):
+        asking.send(exchanges)
 
 
 async def run_steps_async(steps: Sequence[Step[State]], states: Sequence[State], context: StepContext) -> str:
@@ -200,18 +229,19 @@ async def run_steps_async(steps: Sequence[Step[State]], states: Sequence[State],
                 for step in group:
                     await step.run(states, context)  # type: ignore[union-attr]
             else:
-                await _run_each(list(group), states, context)
+                own = list(group)
+                await all_done(_run_one(own, state, context) for state in states)
     except AskingStopped as error:
         return str(error)
     return ""
 
 
-async def _run_each(steps: Sequence[Step[State]], states: Sequence[State], context: StepContext) -> None:
-    """Raises, once all states have ended, what a step raised, or else AskingStopped."""
-    results = await asyncio.gather(*(_run_one(steps, state, context) for state in states), return_exceptions=True)
-    errors = [error for error in results if error is not None]
-    if errors:
-        raise min(errors, key=lambda error: isinstance(error, AskingStopped))
+async def all_done(runs: Iterable[Awaitable[Result]]) -> list[Result]:
+    """Return the results of what runs at the same time, once all of it has ended. Raises an error of it then."""
+    ends = await asyncio.gather(*runs, return_exceptions=True)
+    if errors := [end for end in ends if isinstance(end, BaseException)]:
+        raise min(errors, key=lambda error: isinstance(error, AskingStopped))  # rather another error
+    return ends  # type: ignore[return-value]
 
 
 def _share_parts(requests: Sequence[Request]) -> None:
@@ -231,9 +261,10 @@ def _share_parts(requests: Sequence[Request]) -> None:
 async def _run_one(steps: Sequence[Step[State]], state: State, context: StepContext) -> None:
     for step in steps:
         if isinstance(step, AskStep):
-            requests = step.requests(state)
+            asking = step.ask(state)
+            requests = next(asking, [])
             _share_parts(requests)
             responses = await context.ask(requests)
-            step.take(state, list(zip(requests, responses, strict=True)))
+            _resume(asking, list(zip(requests, responses, strict=True)))
         else:
             step(state)  # type: ignore[operator]

@@ -96,7 +96,7 @@ class UploadIndexer:
             if base is None:
                 return UploadedDocuments(refused=f"{place} is not an index; make one with fdarx index")
             parsed = await self._parse(base, client, name, data)
-            documents = [as_upload(one, client, one[0].source) for one in parsed.documents]
+            documents = [as_upload(document, client, document[0].source) for document in parsed.documents]
             if not documents:
                 return UploadedDocuments(rejected=parsed.rejects, version=base.version)
             stopped = threading.Event()
@@ -117,10 +117,12 @@ class UploadIndexer:
             file = Path(folder) / name
             await asyncio.to_thread(file.write_bytes, data)
             parsed = await self._parser.parse(file, size, overlap, client)
-        told = f"{folder}/"
+        path = f"{folder}/"
         for chunk in (chunk for document in parsed.documents for chunk in document):
-            chunk.source = chunk.source.removeprefix(told)
-        parsed.rejects = [_without(one, told) for one in parsed.rejects]
+            chunk.source = chunk.source.removeprefix(path)
+        for reject in parsed.rejects:
+            reject.id, reject.source = reject.id.removeprefix(path), reject.source.removeprefix(path)
+            reject.detail = reject.detail.replace(path, "")
         return parsed
 
     def _index(
@@ -151,7 +153,7 @@ def _left_out(base: Manifest, documents: Sequence[list[Chunk]]) -> set[str]:
     """Return the ids of the client's documents that came from a file and are not in the present one of its name."""
     first = documents[0][0]
     file = first.source.partition(_MEMBER)[0]
-    ids = {one[0].document_id for one in documents}
+    ids = {document[0].document_id for document in documents}
     return {
         id
         for id, entry in base.entries.items()
@@ -171,9 +173,3 @@ def _keep(index: Location, client: str, name: str, data: bytes) -> None:
         folder.chmod(0o700)
     file.write_bytes(data)
     Path(file.address).chmod(0o600)
-
-
-def _without(reject: Reject, folder: str) -> Reject:
-    """Return a reject without the path of a folder."""
-    source, detail = reject.source.removeprefix(folder), reject.detail.replace(folder, "")
-    return replace(reject, id=reject.id.removeprefix(folder), source=source, detail=detail)

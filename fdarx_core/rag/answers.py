@@ -9,88 +9,28 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from fdarx_core.llm import Unparsable
 from fdarx_core.llm.model import BASELINE
-from fdarx_core.rag.cited_text import Statement, parse_cited_text, read_statements
-from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, AnswerGroup, ComparedDrug, answer_groups
+from fdarx_core.rag.comparison import COMPARISON_HEADING, PARAGRAPH, AnswerColumn, ComparedDrug, answer_groups
 from fdarx_core.rag.flow import RetrievalResult, absent_text
-from fdarx_core.rag.gate import AnswerGate, GateReport, refusal_text, withheld_text
-from fdarx_core.rag.gated_text import GatedText
-from fdarx_core.rag.label_differences import differences_text, with_differences
+from fdarx_core.rag.gate import GateReport, refusal_text
+from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer, GatedReply
+from fdarx_core.rag.label_differences import differences_text
 from fdarx_core.rag.quotes import NO_MODEL, NOTHING_FOUND, quote_statements
 from fdarx_core.rag.search import RagBackend, Role, TaskCall
-from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
-from fdarx_core.rag.verifying import medicines_in, statement_verifier
+from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS, COMPARE_DRUGS
 from fdarx_core.records import AnswerStatement, Citation, Response
 from fdarx_core.verify import VerificationEngine
 
 PieceT = TypeVar("PieceT", bound="AnswerPiece | CitedAnswer")
-_SENTENCE_MARKS = (".", "!", "?", ":", "\n")
 
 
-@dataclass(frozen=True, slots=True)
-class CitedAnswer:
-    """An answer that has passed the gate.
-
-    Attributes:
-        text: the answer, with each citation of a context as [n], and then what other labels have instead of its
-            numbers (`differences_text`); where nothing passed the gate, `withheld_text`. Without a model it is
-            `NO_MODEL` and quotations.
-        statements: its statements with their verdicts, in the order of the text. What the service adds itself, such as
-            the names of drugs above their paragraphs, is none.
-        citations: the places that its statements rest on, in the order of the text.
-        refused: whether it says that the contexts hold no answer.
-        withheld: whether there was an answer, of which nothing passed the gate.
-        gate: what the gate did to the statements of the reply.
-        reason: why there is no answer, or none for one of several drugs; "" where there is one.
-        responses: the replies, one for each drug that the question compares; none where no model was asked.
-        checks: the replies of the model that verified the statements.
-        seconds: the time that the model took.
-        columns: the parts of the text for each drug of a question about several.
-        groups: the drugs of the answer to a question which labels say something.
-    """
-
-    text: str
-    statements: list[AnswerStatement] = field(default_factory=list)
-    citations: list[Citation] = field(default_factory=list)
-    refused: bool = False
-    withheld: bool = False
-    gate: GateReport = field(default_factory=GateReport)
-    reason: str = ""
-    responses: list[Response] = field(default_factory=list)
-    checks: list[Response] = field(default_factory=list)
-    seconds: float = 0.0
-    columns: list[AnswerColumn] = field(default_factory=list)
-    groups: list[AnswerGroup] = field(default_factory=list)
-
-    @property
-    def cited(self) -> list[int]:
-        """The numbers of the contexts cited, each once, in the order of first mention."""
-        return list(dict.fromkeys(one.n for one in self.citations))
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerPiece:
-    """A piece of an answer.
-
-    Attributes:
-        text: the text.
-        start: the number of the answer's characters before it.
-        statements: the statements in it, which are whole, with their places in the answer.
-    """
-
-    text: str
-    start: int = 0
-    statements: tuple[AnswerStatement, ...] = ()
-
-    def moved(self, characters: int) -> AnswerPiece:
-        """Return the piece at a place that is so many characters further on."""
-        statements = tuple(one.moved(characters) for one in self.statements)
-        return AnswerPiece(self.text, self.start + characters, statements)
+def _moved_citation(one: Citation, characters: int) -> Citation:
+    """Return the citation of a statement that is so many characters further on."""
+    start, end = one.statement
+    return replace(one, statement=(start + characters, end + characters))
 
 
 class StreamingBackend(RagBackend, Protocol):
@@ -101,46 +41,42 @@ class StreamingBackend(RagBackend, Protocol):
 
 
 async def answer_question(
-    question: str, result: RetrievalResult, backend: RagBackend, verifier: VerificationEngine | None
+    result: RetrievalResult, backend: RagBackend, verifier: VerificationEngine | None
 ) -> CitedAnswer:
     """Answer a question from retrieved contexts; without contexts the answer is a refusal, and no model is asked.
 
     Without a verifier, the answering model verifies the statements.
 
-    A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each; so
-    is one which labels say something, without the drugs whose contexts do not answer it.
+    A question that names several drugs is answered for each of them from its contexts alone, with a paragraph each, and
+    a last paragraph compares them; one which labels say something is answered for each drug whose contexts answer it.
     """
-    if backend.answerer == BASELINE:
-        return _quotations(question, result)
-    if not result.contexts:
-        return _refusal(result)
-    start, drugs = time.monotonic(), _answered_drugs(result)
-    calls = [_answer_call(question, result, drug) for drug in drugs]
+    if unasked := _unasked(result, backend):
+        return unasked
+    start = time.monotonic()
+    drugs: Sequence[ComparedDrug | None] = result.compared or [None]
+    calls = [_answer_call(result, drug) for drug in drugs]
     asking = asyncio.ensure_future(backend.ask("answerer", calls))
     await asyncio.sleep(0)  # the model is asked before the contexts are parsed
-    gated = [_GatedReply(question, result, backend, verifier, drug) for drug in drugs]
+    gated = [GatedReply(result, backend, verifier, drug) for drug in drugs]
     responses = await asking
     seconds = time.monotonic() - start
     answers = [await one.finish(response, seconds) for one, response in zip(gated, responses, strict=True)]
-    return _whole(result, answers)
+    return _whole(result, answers, await _comparison(result, backend, verifier, answers))
 
 
 async def stream_answer(
-    question: str,
-    result: RetrievalResult,
-    backend: StreamingBackend,
-    verifier: VerificationEngine | None,
+    result: RetrievalResult, backend: StreamingBackend, verifier: VerificationEngine | None
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
     """Yield the answer's text statement by statement, each after it has passed the gate, then the whole answer.
 
     For a question that names several drugs the model is asked for all of them at once; the text comes drug by drug.
     """
-    if not result.contexts or backend.answerer == BASELINE:
-        whole = _quotations(question, result) if backend.answerer == BASELINE else _refusal(result)
-        yield AnswerPiece(whole.text, 0, tuple(whole.statements))
-        yield whole
+    if unasked := _unasked(result, backend):
+        yield AnswerPiece(unasked.text, 0, tuple(unasked.statements))
+        yield unasked
         return
-    streams = [_stream_one(question, result, backend, verifier, drug) for drug in _answered_drugs(result)]
+    drugs: Sequence[ComparedDrug | None] = result.compared or [None]
+    streams = [_stream_one(result, backend, verifier, drug) for drug in drugs]
     async with aclosing(_in_turn(streams)) as pieces:
         answers, sent = list[CitedAnswer](), 0
         begun = False
@@ -155,14 +91,13 @@ async def stream_answer(
             else:
                 yield piece.moved(sent)
                 sent += len(piece.text)
-    answer = _whole(result, answers)
+    answer = _whole(result, answers, await _comparison(result, backend, verifier, answers))
     if rest := answer.text[sent:]:
-        yield AnswerPiece(rest, sent)
+        yield AnswerPiece(rest, sent, tuple(one for one in answer.statements if one.start >= sent))
     yield answer
 
 
 async def _stream_one(
-    question: str,
     result: RetrievalResult,
     backend: StreamingBackend,
     verifier: VerificationEngine | None,
@@ -173,8 +108,8 @@ async def _stream_one(
     The places of each piece are counted from its own beginning.
     """
     start = time.monotonic()
-    gated = _GatedReply(question, result, backend, verifier, drug)
-    async with aclosing(backend.stream("answerer", _answer_call(question, result, drug))) as pieces:
+    gated = GatedReply(result, backend, verifier, drug)
+    async with aclosing(backend.stream("answerer", _answer_call(result, drug))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
                 await gated.receive(piece)
@@ -187,12 +122,15 @@ async def _stream_one(
             yield answer
 
 
-def _quotations(question: str, result: RetrievalResult) -> CitedAnswer:
-    """Return what stands in place of an answer without a model; it is a refusal only where nothing was found."""
+def _unasked(result: RetrievalResult, backend: RagBackend) -> CitedAnswer | None:
+    """Return the answer for which no model is asked: a refusal without contexts, quotations without a model."""
     if not result.contexts:
-        return CitedAnswer(absent_text(result.absent) or NOTHING_FOUND, refused=True)
+        nothing = NOTHING_FOUND if backend.answerer == BASELINE else refusal_text(result.contexts)
+        return CitedAnswer(absent_text(result.absent) or nothing, refused=True)
+    if backend.answerer != BASELINE:
+        return None
     start = time.monotonic()
-    quotes, statements, citations = quote_statements(question, result.contexts)
+    quotes, statements, citations = quote_statements(result.question, result.contexts)
     at = len(NO_MODEL + PARAGRAPH)
     text = PARAGRAPH.join(
         filter(None, (NO_MODEL, quotes, differences_text(quotes, citations), absent_text(result.absent)))
@@ -200,14 +138,45 @@ def _quotations(question: str, result: RetrievalResult) -> CitedAnswer:
     return CitedAnswer(
         text,
         [one.moved(at) for one in statements],
-        [replace(one, statement=(one.statement[0] + at, one.statement[1] + at)) for one in citations],
+        [_moved_citation(one, at) for one in citations],
         seconds=time.monotonic() - start,
     )
 
 
-def _whole(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> CitedAnswer:
+async def _comparison(
+    result: RetrievalResult,
+    backend: RagBackend,
+    verifier: VerificationEngine | None,
+    answers: Sequence[CitedAnswer],
+) -> CitedAnswer | None:
+    """Return what compares the drugs of a question, written from the cited statements of the answers for each drug.
+
+    None where fewer than two of the answers have cited statements, and for a question which labels say something.
+    """
+    if not result.compared or result.asks_for_labels:
+        return None
+    said = [
+        {
+            "name": drug.name,
+            "statements": "\n".join(
+                answer.text[one.start : one.end] for one in answer.statements if one.verdict != "uncited"
+            ),
+        }
+        for drug, answer in zip(result.compared, answers, strict=True)
+        if answer.citations
+    ]
+    if len(said) < 2:
+        return None
+    start = time.monotonic()
+    cited = sorted({number for answer in answers for number in answer.cited})
+    gated = GatedReply(result, backend, verifier, compared=cited)
+    [response] = await backend.ask("answerer", [(COMPARE_DRUGS, {"question": result.question, "drugs": said})])
+    return await gated.finish(response, time.monotonic() - start)
+
+
+def _whole(result: RetrievalResult, answers: Sequence[CitedAnswer], comparison: CitedAnswer | None) -> CitedAnswer:
     """Return the answer out of the one for each drug, with a paragraph on the drugs that have no label."""
-    answer = _joined(result, answers) if result.compared else answers[0]
+    answer = _joined(result, answers, comparison) if result.compared else answers[0]
     absent = absent_text(result.absent) if answer.text else ""
     answer = replace(answer, text=answer.text + (PARAGRAPH + absent if absent else ""))
     if not result.asks_for_labels:
@@ -246,42 +215,47 @@ async def _in_turn(streams: Sequence[AsyncGenerator[PieceT, None]]) -> AsyncGene
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _answered_drugs(result: RetrievalResult) -> Sequence[ComparedDrug | None]:
-    """Return the drugs to answer for, one after the other; None where one answer is about all that is asked."""
-    return result.compared or [None]
-
-
-def _answer_call(question: str, result: RetrievalResult, drug: ComparedDrug | None) -> TaskCall:
+def _answer_call(result: RetrievalResult, drug: ComparedDrug | None) -> TaskCall:
     """Return the task that asks for the answer, or for that on one of several drugs, with its slots."""
     contexts, others = result.prompt_contexts, list[str]()
     if drug:
         contexts = [one for one in contexts if one["n"] in drug.contexts]
         others = [] if result.asks_for_labels else [one.name for one in result.compared if one != drug]
-    slots = {"question": question, "contexts": contexts, "drug": drug.name if drug else "", "others": others}
+    slots = {"question": result.question, "contexts": contexts, "drug": drug.name if drug else "", "others": others}
     return ANSWER_WITH_CITATIONS, slots
 
 
-def _joined(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> CitedAnswer:
-    """Return one answer with a paragraph for each drug that it shows, and the places of the paragraphs."""
-    text, citations, columns, gate = "", list[Citation](), list[AnswerColumn](), GateReport()
-    statements = list[AnswerStatement]()
-    for drug, answer in zip(result.compared, answers, strict=True):
-        gate.add(answer.gate)
-        if not _is_shown(result, answer):
-            continue
-        text += (PARAGRAPH if text else "") + drug.heading
+def _joined(result: RetrievalResult, answers: Sequence[CitedAnswer], comparison: CitedAnswer | None) -> CitedAnswer:
+    """Return one answer with a paragraph for each drug that it shows, and one that compares them."""
+    text, statements, citations = "", list[AnswerStatement](), list[Citation]()
+    columns, gate = list[AnswerColumn](), GateReport()
+
+    def add(heading: str, answer: CitedAnswer) -> int:
+        """Add a paragraph, and return where its answer begins."""
+        nonlocal text
+        text += (PARAGRAPH if text else "") + heading
         start = len(text)
         text += answer.text
-        columns.append(AnswerColumn(drug.name, drug.moieties, start, len(text), answer.refused))
-        citations += (
-            replace(one, statement=(one.statement[0] + start, one.statement[1] + start)) for one in answer.citations
-        )
-        statements += (one.moved(start) for one in answer.statements)
-    reason = next((answer.reason for answer in answers if answer.reason), "")
+        citations.extend(_moved_citation(one, start) for one in answer.citations)
+        statements.extend(one.moved(start) for one in answer.statements)
+        return start
+
+    for drug, answer in zip(result.compared, answers, strict=True):
+        gate.add(answer.gate)
+        if _is_shown(result, answer):
+            start = add(drug.heading, answer)
+            columns.append(AnswerColumn(drug.name, drug.moieties, start, len(text), answer.refused))
     if all(answer.reason for answer in answers):
         text, columns = "", []
     elif not text:
         text = refusal_text(result.contexts)
+    replies, seconds = [*answers], max(answer.seconds for answer in answers)
+    if comparison:
+        gate.add(comparison.gate)
+        replies.append(comparison)
+        seconds += comparison.seconds
+        if comparison.statements:  # else nothing of it has passed the gate
+            add(COMPARISON_HEADING, comparison)
     return CitedAnswer(
         text,
         statements,
@@ -289,103 +263,9 @@ def _joined(result: RetrievalResult, answers: Sequence[CitedAnswer]) -> CitedAns
         refused=all(answer.refused for answer in answers),
         withheld=not statements and any(answer.withheld for answer in answers),
         gate=gate,
-        reason=reason,
-        responses=[response for answer in answers for response in answer.responses],
-        checks=[response for answer in answers for response in answer.checks],
-        seconds=max(answer.seconds for answer in answers),
+        reason=next((answer.reason for answer in replies if answer.reason), ""),
+        responses=[response for answer in replies for response in answer.responses],
+        checks=[response for answer in replies for response in answer.checks],
+        seconds=seconds,
         columns=columns,
     )
-
-
-class _GatedReply:
-    """The reply of a model as it arrives, and what of it has passed the gate."""
-
-    def __init__(
-        self,
-        question: str,
-        result: RetrievalResult,
-        backend: RagBackend,
-        verifier: VerificationEngine | None,
-        drug: ComparedDrug | None,
-    ) -> None:
-        """With `drug`, the reply may cite the contexts of this drug alone."""
-        self._verifier = statement_verifier(backend, verifier)
-        self._contexts = result.contexts
-        self._passed = GatedText(result.contexts, self._verifier.name)
-        citable = drug.contexts if drug else range(1, len(result.contexts) + 1)
-        # the template of the system message has no slots
-        instructions = ANSWER_WITH_CITATIONS.prompt.system
-        only = drug.name if drug else " and ".join(result.drugs[0].moieties) if len(result.drugs) == 1 else ""
-        about = question, result.contexts, result.drugs, only
-        tools = self._verifier, partial(medicines_in, backend)
-        self._gate = AnswerGate(*about, *tools, citable, instructions)
-        self._received, self._read, self._sent = "", 0, 0
-
-    async def receive(self, piece: str) -> None:
-        """Add a piece of the reply, and check the statements that are complete."""
-        self._received += piece
-        if not any(mark in piece for mark in _SENTENCE_MARKS):
-            return
-        text = _without_open_bracket(parse_cited_text(self._received, len(self._contexts)).text)
-        # a citation may follow the last statement
-        await self._add(text, read_statements(text, len(self._contexts))[:-1])
-
-    def new_piece(self, answer: CitedAnswer | None = None) -> AnswerPiece | None:
-        """Return what has passed since the last call, or the rest of the whole answer; None for nothing.
-
-        The places of statements are counted from the beginning of the piece.
-        """
-        start, text = self._sent, self._passed.text if answer is None else answer.text
-        if not text[start:]:
-            return None
-        self._sent = len(text)
-        statements = (one.moved(-start) for one in self._passed.statements if one.start >= start)
-        return AnswerPiece(text[start:], 0, tuple(statements))
-
-    async def finish(self, response: Response, seconds: float) -> CitedAnswer:
-        """Return the answer of the whole reply."""
-        try:
-            reply = parse_cited_text(ANSWER_WITH_CITATIONS.parse(response), len(self._contexts))
-        except Unparsable as error:
-            return CitedAnswer("", reason=f"{error.reason}: {error.detail}", responses=[response], seconds=seconds)
-        if not reply.text:
-            return CitedAnswer("", reason="empty_reply: nothing but thoughts", responses=[response], seconds=seconds)
-        if reply.refused and not self._passed.passed:
-            return CitedAnswer(refusal_text(self._contexts), refused=True, responses=[response], seconds=seconds)
-        await self._add(reply.text, read_statements(reply.text, len(self._contexts)))
-        self._passed.close()
-        passed, withheld = self._passed, not self._passed.passed
-        text = withheld_text(passed.report.dropped) if withheld else passed.text
-        citations = with_differences(text, passed.citations)
-        if others := differences_text(text, citations):
-            text += PARAGRAPH + others
-        return CitedAnswer(
-            text,
-            passed.statements,
-            citations,
-            withheld=withheld,
-            gate=passed.report,
-            responses=[response],
-            checks=list(self._verifier.responses),
-            seconds=seconds,
-        )
-
-    async def _add(self, text: str, statements: Sequence[Statement]) -> None:
-        """Check the statements that were not read before."""
-        new = statements[self._read :]
-        self._read = max(self._read, len(statements))
-        if not new:
-            return
-        for one in await self._gate.check(new):
-            self._passed.add(text, one)
-
-
-def _without_open_bracket(text: str) -> str:
-    """Return a text up to a bracket at its end that is not closed yet."""
-    opened = max(text.rfind("["), text.rfind("【"))
-    return text if opened < 0 or "]" in text[opened:] or "】" in text[opened:] else text[:opened]
-
-
-def _refusal(result: RetrievalResult) -> CitedAnswer:
-    text = absent_text(result.absent) if result.absent else refusal_text(result.contexts)
-    return CitedAnswer(text, refused=True)

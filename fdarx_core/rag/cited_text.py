@@ -1,20 +1,26 @@
 """Citations and statements in the reply of a model: what it cites, and which sentence, list item or table row cites it.
 
 Citations are numbers in brackets: [2], [1][3], [1, 3], [1-3], [Context 2], 【2】. Other brackets are text.
+
+In plain text, where there are no elements to show verdicts with, a mark stands before each statement that is not
+supported. A model cannot write a mark itself: in its answers, brackets that speak of verification become parentheses,
+and invisible characters are left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
+from unicodedata import category
 
-from fdarx_core.baseline.refusals import declines
-from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.llm.reply_text import without_thoughts
-from fdarx_core.rag.marks import without_marks
+from fdarx_core.llm.reply import without_thoughts
+from fdarx_core.records import AnswerStatement
+from fdarx_core.text.refusals import declines
+from fdarx_core.text.sentences import sentence_spans
 
 _GAP = r"\s{0,3}"
 _NAME = rf"(?:contexts?|passages?|sources?|documents?|refs?\.?|no\.|#|\^){_GAP}"
@@ -26,10 +32,15 @@ CITATION = re.compile(rf"\[{_LIST}\](?!{_NAME_FOLLOWS.pattern})|【{_LIST}】", 
 """No name follows square brackets, as in ring systems: "[1,2,4]triazolo"."""
 _CITED_RANGE = re.compile(_RANGE, re.IGNORECASE)
 _MARKS = re.compile(r"[*`#>]")
-_EMPHASIS = re.compile(r"\*+(?=\S)|(?<=\S)\*+|`+|(?<!\w)_+|_+(?!\w)")
+_EMPHASIS = re.compile(r"`+|(?<!\w)_+|_+(?!\w)")
+_STARS = re.compile(
+    r"(?<![\w*])(\*{2,3})(?=[^\s*])((?:[^\n*]|\*(?!\*))*?\S)\1(?![\w*])|(?<![\w*])(\*)(?=[^\s*])([^\n*]*[^\s*])\3(?![\w*])"
+)
+"""A text between stars. The stars of alleles, "CYP2C9 *1/*3", stay."""
 _BEFORE_MARK = re.compile(r"\s+(?=[.,;:!?])")
 _ITEM = re.compile(r"\s*(?:[-–—+*•·◦▪‣●]\s+|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]\s+)")
 _HEADING = re.compile(r"\s*#{1,6}\s")
+_LINE = re.compile(r"^.*$", re.MULTILINE)
 _RULE = re.compile(r"(?=.*\|)(?=.*-)[ \t|:-]+")
 _NUMBER_ALONE = re.compile(r"(?:[^\W\d]+\.?\s+)?\d+\.")
 """A number with its stop is no sentence: "Table 1.", "Fig. 2."."""
@@ -38,42 +49,48 @@ _WORD_ALONE = re.compile(r"\W*\w+\W*")
 _OPENING = re.compile(r"[*_`]*$")
 _WORDS = re.compile(r"\w")
 
+UNVERIFIED = "[unverified]"
+"""Stands before each statement that is not supported: text of the statement can't take it in, as behind "none is"."""
+_FORGED = re.compile(
+    r"[\[【［]([^\[\]【】［］]{0,40}(?<![^\W_])(?:un)?(?:verified|supported)(?![^\W_])[^\[\]【】［］]{0,40})[\]】］]",
+    re.IGNORECASE,
+)
+_INVISIBLE = frozenset(["Cf", "Co", "Cn", "Cs"])
+"""Unicode categories of characters that nobody sees: they split words, turn the direction of text, or carry text."""
+
 StatementKind = Literal["sentence", "item", "row", "lead", "heading", "header"]
 
 
-@dataclass(frozen=True, slots=True)
-class CitedText:
-    """The reply of a model, parsed.
-
-    Attributes:
-        text: the answer, with each citation of a context as [n].
-        citations: the numbers of the contexts cited, each once, in the order of first mention.
-        refused: whether it says that the contexts hold no answer, and gives none.
-        unknown: the numbers cited that no context has.
-    """
+class CitedText(NamedTuple):
+    """The reply of a model, parsed: the answer with each citation of a context as [n], and whether it says that the
+    contexts hold no answer, and gives none."""
 
     text: str
-    citations: list[int]
-    refused: bool = False
-    unknown: list[int] = field(default_factory=list)
+    refused: bool
 
 
 def parse_cited_text(text: str, contexts: int) -> CitedText:
     """Parse an answer to a number of contexts; never raises.
 
     Thoughts in tags are dropped; thoughts without an end leave no text. Texts like the marks of unverified statements
-    are changed by `without_marks`.
+    are changed by `without_marks`. A citation of a number that no context has stays as it is.
     """
+
+    def canonical(citation: re.Match[str]) -> str:
+        numbers = cited_numbers(citation[0], contexts)
+        if not all(1 <= number <= contexts for number in numbers):
+            return citation[0]
+        # 【1】0 becomes "[1] 0", because "[1]0" is read as a name, not as a citation.
+        space = " " if _NAME_FOLLOWS.match(citation.string, citation.end()) else ""
+        return "".join(f"[{number}]" for number in numbers) + space
+
     answer = without_marks(without_thoughts(text) or "").strip()
-    numbers = [number for found in CITATION.finditer(answer) for number in cited_numbers(found[0], contexts)]
-    known = dict.fromkeys(number for number in numbers if 1 <= number <= contexts)
-    unknown = dict.fromkeys(number for number in numbers if number not in known)
     plain = _MARKS.sub("", CITATION.sub("", answer)).strip()
-    canonical = CITATION.sub(lambda found: _canonical(found, contexts), answer)
-    return CitedText(canonical, list(known), declines(plain), list(unknown))
+    return CitedText(CITATION.sub(canonical, answer), declines(plain))
 
 
-def cited_numbers(citation: str, contexts: int) -> list[int]:
+@lru_cache(maxsize=1024)
+def cited_numbers(citation: str, contexts: int) -> tuple[int, ...]:
     """Return the numbers in one pair of brackets. Of a range beyond the contexts only its ends can be unknown."""
     numbers = list[int]()
     for found in _CITED_RANGE.finditer(citation.partition("†")[0]):
@@ -81,17 +98,7 @@ def cited_numbers(citation: str, contexts: int) -> list[int]:
         last = int(found[2] or first)
         inner = range(max(first + 1, 1), min(last, contexts + 1))
         numbers += [first, *inner, *([last] if last != first else [])]
-    return numbers
-
-
-def _canonical(citation: re.Match[str], contexts: int) -> str:
-    """Return [1, 3] as [1][3]; unchanged where it cites a number that no context has."""
-    numbers = cited_numbers(citation[0], contexts)
-    if not all(1 <= number <= contexts for number in numbers):
-        return citation[0]
-    # 【1】0 becomes "[1] 0", because "[1]0" is read as a name, not as a citation.
-    space = " " if _NAME_FOLLOWS.match(citation.string, citation.end()) else ""
-    return "".join(f"[{number}]" for number in numbers) + space
+    return tuple(numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +137,16 @@ def read_statements(answer: str, contexts: int) -> list[Statement]:
     A citation belongs to the sentence in which it stands, or after which it stands. A list item or table row without
     citations has those of its lead-in or header.
     """
+
+    def without_stars(found: re.Match[str]) -> str:
+        stars, inner = found[1] or found[3], found[2] or found[4]
+        return f"{' ' * len(stars)}{inner}{' ' * len(stars)}"
+
     masked = _EMPHASIS.sub(_blank, CITATION.sub(_blank, answer))
+    for _ in range(2):  # emphasis within emphasis
+        masked = _STARS.sub(without_stars, masked)
     found, lead = list[Statement](), None
-    lines = list(_lines(masked))
+    lines = [line.span() for line in _LINE.finditer(masked)]
     for at, (start, end) in enumerate(lines):
         kind = _kind(masked, start, end, lines[at + 1] if at + 1 < len(lines) else None)
         if kind == "rule" or not _WORDS.search(masked, start, end):
@@ -148,13 +162,6 @@ def read_statements(answer: str, contexts: int) -> list[Statement]:
 
 def _blank(found: re.Match[str]) -> str:
     return " " * len(found[0])
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    at = 0
-    for line in text.split("\n"):
-        yield at, at + len(line)
-        at += len(line) + 1
 
 
 def _kind(text: str, start: int, end: int, following: tuple[int, int] | None) -> str:
@@ -215,3 +222,32 @@ def _groups(answer: str, masked: str, start: int, end: int, contexts: int) -> It
         yield text, tuple(dict.fromkeys(numbers))
         if _WORDS.search(masked, mark.end(), following):
             at = mark.end()
+
+
+def without_marks(text: str) -> str:
+    """Return the text of a model without invisible characters, and with parentheses for brackets that say that it is
+    verified, supported, or is not."""
+    visible = text if text.isascii() else "".join(one for one in text if category(one) not in _INVISIBLE)
+    return _FORGED.sub(r"(\1)", visible)
+
+
+def marked_text(text: str, statements: Iterable[AnswerStatement], start: int = 0) -> str:
+    """Return an answer, or a piece of it, with `UNVERIFIED` before each statement that is not supported.
+
+    In a row of a table the mark is in the first cell, because a page that shows the table may leave out the last one.
+
+    Args:
+        text: the text.
+        statements: its statements, in order, with their places in the answer.
+        start: the number of the answer's characters before the text.
+    """
+    parts, at = list[str](), 0
+    for one in statements:
+        if one.verdict == "supported":
+            continue
+        place = one.start - start
+        in_row = text.startswith("|", place)
+        place += in_row
+        parts += (text[at:place], " " * in_row, UNVERIFIED, " ")
+        at = place
+    return "".join(parts) + text[at:]

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
 
-from fdarx_core.baseline.tokens import capitalise
+from fdarx_core.labels.drugs import words_of
 from fdarx_core.records import SearchHit
+from fdarx_core.text.tokens import capitalise
 
 PARAGRAPH = "\n\n"
 """What stands between the paragraphs of two drugs."""
+COMPARISON_HEADING = "Comparison:\n"
+"""The first line of the paragraph that compares the drugs."""
 CONTEXTS_OF_DRUG = 5
 """The least contexts of each drug that a question compares with others, if so many are found."""
 GROUPED_DRUGS, CONTEXTS_OF_GROUP = 12, 2
@@ -27,16 +30,18 @@ class ComparedDrug:
         name: the name that the question has for it, in the spelling of labels.
         moieties: the active moieties of its labels.
         contexts: the numbers of its contexts, from 1.
+        title: the name as its labels write it.
     """
 
     name: str
     moieties: tuple[str, ...]
     contexts: tuple[int, ...]
+    title: str
 
     @property
     def heading(self) -> str:
         """The first line of its paragraph."""
-        return f"{capitalise(self.name)}:\n"
+        return f"{capitalise(self.title)}:\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +81,6 @@ class AnswerColumn:
     refused: bool
 
 
-def asked_drugs(found: Sequence[Sequence[SearchHit]], asked: Sequence[bool]) -> list[str]:
-    """Return the names of the drugs that a question names, in order: `named` of the hits.
-
-    Args:
-        found: the hits of each query of the search.
-        asked: for each query, whether it is the question itself. Other queries, such as a hypothetical answer, may
-            name drugs for which nobody has asked; they count only where the question itself was not searched with.
-    """
-    own = [hits for hits, is_question in zip(found, asked, strict=True) if is_question] or found
-    return list(dict.fromkeys(hit.named for hits in own for hit in hits if hit.named))
-
-
 def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[str], keep: int) -> list[SearchHit]:
     """Return the first `keep` candidates; for a question that names several drugs, those of each drug in turn.
 
@@ -96,7 +89,7 @@ def shared_contexts(candidates: Sequence[SearchHit], asked: Sequence[str], keep:
 
     Args:
         candidates: the candidates, best first.
-        asked: what `asked_drugs` gives.
+        asked: the names of the drugs that the question names: `named` of the hits.
         keep: how many to return.
     """
     own = _by_drug(candidates, asked)
@@ -111,14 +104,14 @@ def compared_drugs(contexts: Sequence[SearchHit], asked: Sequence[str]) -> list[
 
     `asked` is that of `shared_contexts`.
     """
-    return [
-        ComparedDrug(
-            name,
-            tuple(dict.fromkeys(moiety for at in places for moiety in contexts[at].moieties)),
-            tuple(at + 1 for at in places),
-        )
-        for name, places in _by_drug(contexts, asked).items()
-    ]
+    drugs = list[ComparedDrug]()
+    for name, places in _by_drug(contexts, asked).items():
+        hits = [contexts[at] for at in places]
+        moieties = dict.fromkeys(moiety for hit in hits for moiety in hit.moieties)
+        written = (each for hit in hits for each in (hit.drug, *(n for one in hit.label.products for n in one.names)))
+        title = next((one for one in written if words_of(one) == words_of(name)), name)
+        drugs.append(ComparedDrug(name, tuple(moieties), tuple(at + 1 for at in places), title))
+    return drugs
 
 
 def _by_drug(hits: Sequence[SearchHit], asked: Sequence[str]) -> dict[str, list[int]]:
@@ -156,7 +149,7 @@ def grouped_drugs(contexts: Sequence[SearchHit]) -> list[ComparedDrug]:
     for _, group in groupby(enumerate(contexts, 1), key=lambda one: _drug_key(one[1])):
         hits = dict(group)
         first = next(iter(hits.values()))
-        drugs.append(ComparedDrug(first.drug, tuple(first.moieties), tuple(hits)))
+        drugs.append(ComparedDrug(first.drug, tuple(first.moieties), tuple(hits), first.drug))
     return drugs
 
 

@@ -18,52 +18,26 @@ from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.comparison import (
     GROUPED_CONTEXTS,
     ComparedDrug,
-    asked_drugs,
     compared_drugs,
     grouped_contexts,
     grouped_drugs,
     shared_contexts,
 )
+from fdarx_core.rag.query import TURNS, RagQuery, Turn
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
-from fdarx_core.rag.strategies import Strategy
-from fdarx_core.rag.tasks import QUESTION_SCOPE, SCORE_CHUNK
+from fdarx_core.rag.strategies import STRATEGIES, Strategy
+from fdarx_core.rag.tasks import QUESTION_SCOPE, SCORE_CHUNK, STANDALONE_QUESTION
 from fdarx_core.records import AbsentDrug, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
-
-CANDIDATES, CONTEXTS = 24, 6
-"""Source: QA-RAG §3.3."""
-POSTPROCESSORS: dict[str, str] = {"rerank": "Reranker", "score": "Scoring agent", "none": "None"}
-"""The post-processings that order candidates, with their titles in tables: by a cross-encoder, by a model's scores from
-1 to 10, or as they were pooled. Source: QA-RAG §2.4.
-"""
 
 _PHASES = ("rewrite", "search", "postprocess")
 _CHARACTERS_PER_TOKEN = 4
 _PROMPT_TOKENS = 2_000
 """An upper bound for instructions, examples and the question."""
 _LEAST_BUDGET = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class RagConfig:
-    """The configuration for answering a question.
-
-    Attributes:
-        strategy: what to search with.
-        postprocess: a name of `POSTPROCESSORS`.
-        candidates: how many chunks the searches give together.
-        contexts: how many of the candidates the answering model is shown.
-        budget: how many characters of contexts the answering model can be shown; None for any number.
-        filter: which chunks may be found.
-    """
-
-    strategy: Strategy
-    postprocess: str = "none"
-    candidates: int = CANDIDATES
-    contexts: int = CONTEXTS
-    budget: int | None = None
-    filter: ChunkFilter = field(default_factory=ChunkFilter)
+_TURN_CHARACTERS = 1_000
+"""How much of each earlier question and answer is read."""
 
 
 @dataclass(slots=True)
@@ -71,6 +45,7 @@ class RetrievalResult:
     """The result of retrieval for a question.
 
     Attributes:
+        question: the question as it is understood without the history.
         searches: the queries.
         candidates: the pooled hits.
         contexts: the hits that the answering model is shown.
@@ -84,8 +59,10 @@ class RetrievalResult:
         compared: the drugs that the question names with their contexts, if there are several; of a question which
             labels say something, all drugs that were found.
         asks_for_labels: whether the question is one which labels say something.
+        version: the version of the index, where the backend has named it.
     """
 
+    question: str
     searches: list[SearchQuery]
     candidates: list[SearchHit]
     contexts: list[SearchHit]
@@ -98,47 +75,112 @@ class RetrievalResult:
     absent: list[AbsentDrug] = field(default_factory=list)
     compared: list[ComparedDrug] = field(default_factory=list)
     asks_for_labels: bool = False
+    version: str = ""
 
 
-async def retrieve_contexts(question: str, config: RagConfig, backend: RagBackend) -> RetrievalResult:
+async def retrieve_contexts(query: RagQuery, backend: RagBackend) -> RetrievalResult:
     """Retrieve the contexts for a question. Raises what the backend raises.
 
     A question that names medicines of which the index has no label, and no others, has no contexts: passages of other
     drugs' labels would answer another question. For a question which labels say something, the best passages of each
     drug are found; a model decides what is one.
     """
+    start = time.monotonic()
+    question, responses, missing = await _standalone_question(query.question, query.history, backend)
+    seconds = time.monotonic() - start
+    result = await _retrieve(replace(query, question=question), backend)
+    result.missing[:0] = missing
+    result.rewritten[:0] = responses
+    result.seconds["rewrite"] += seconds
+    return result
+
+
+async def _standalone_question(
+    question: str, history: Sequence[Turn], backend: RagBackend
+) -> tuple[str, list[Response], list[str]]:
+    """Rewrite a question so that it can be searched with and answered without the earlier turns.
+
+    Without a model, and where it has no usable reply, the question stays as it is; the last list says why.
+    """
+    turns = [Turn(turn.question[:_TURN_CHARACTERS], turn.answer[:_TURN_CHARACTERS]) for turn in history[-TURNS:]]
+    if not turns or backend.answerer == BASELINE:
+        return question, [], []
+    found = await backend.find_drugs([text for turn in turns for text in turn] + [question])
+    # a misspelt name is given as labels write it
+    names = [
+        [
+            {
+                "text": mention.text if mention.exact else mention.name,
+                "start": mention.start,
+                "end": mention.end,
+                "drug": " + ".join(mention.moieties),
+            }
+            for mention in mentions
+        ]
+        for mentions in found
+    ]
+    earlier = [
+        {**turn._asdict(), "names": asked, "answer_names": answered}
+        for turn, asked, answered in zip(turns, names[::2], names[1::2], strict=False)
+    ]
+    slots = {"history": earlier, "question": question, "names": names[-1]}
+    [response] = await backend.ask("rewriter", [(STANDALONE_QUESTION, slots)])
+    missing = list[str]()
+    reply = _parse(STANDALONE_QUESTION, response, missing)
+    return question if reply is None else reply.question, [response], missing
+
+
+async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
+    """Retrieve the contexts for a question that stands alone."""
+    question, candidates = query.question, max(query.candidates, query.k)
     times = [time.monotonic()]
-    mentions, absent = await _names_in(question, config.filter, backend)
+    mentions, absent = await _names_in(question, query.filter, backend)
+    # nothing is searched for such a question, and nothing is written to search with
+    strategy = STRATEGIES["question"] if _names_only(absent) else query.searches_with
     scopes, (rewritten, replies, missing) = await asyncio.gather(
-        _ask_scope(question, mentions, absent, backend), _write_queries(question, config.strategy, backend)
+        _ask_scope(question, mentions, absent, backend), _write_queries(question, strategy, backend)
     )
-    rewritten = [*scopes, *rewritten]
     drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
-    if any(_asks_for_labels(response) for response in scopes):
-        result = await _of_each_drug(question, drugs, absent, config, backend, times)
-        result.rewritten = rewritten
+    scope_replies = [_parse(QUESTION_SCOPE, response, []) for response in scopes]
+    if any(reply is not None and reply.scope == "several" for reply in scope_replies):
+        result = await _of_each_drug(query, drugs, absent, backend, times)
+        result.rewritten = [*scopes, *rewritten]
         return result
-    searches = config.strategy.searches(question, replies, config.candidates)
+    searches = strategy.searches(question, replies, candidates)
     times.append(time.monotonic())
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
-    depth = config.candidates + config.contexts
+    depth = candidates + query.k
     with span("search", {"fdarx.queries": len(searches)}):
-        hits = [[] for _ in searches] if _names_only(absent) else await backend.search(searches, config.filter, depth)
-    candidates = pool_candidates(hits, [search.share for search in searches])
+        hits = [[] for _ in searches] if _names_only(absent) else await backend.search(searches, query.filter, depth)
+    pooled = pool_candidates(hits, [search.share for search in searches])
     times.append(time.monotonic())
-    ordered, scored = await _postprocess(question, candidates, config, backend, missing)
-    asked = asked_drugs(hits, [search.text == question for search in searches])
-    contexts = shared_contexts(ordered, asked, config.contexts)
+    ordered, scored = await _postprocess(query, pooled, backend, missing)
+    asked = list(dict.fromkeys(hit.named for found in hits for hit in found if hit.named))
+    contexts = shared_contexts(ordered, asked, query.k)
     times.append(time.monotonic())
-    seconds = {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)}
-    prompt = number_contexts(contexts)
-    if config.budget is not None:
-        prompt = fit_contexts(prompt, config.budget)
-    shown = contexts[: len(prompt)]
-    compared = compared_drugs(shown, asked)
+    shown, prompt = _fitting(contexts, backend)
     return RetrievalResult(
-        searches, candidates, shown, prompt, missing, seconds, rewritten, scored, drugs, absent, compared
+        question,
+        searches,
+        pooled,
+        shown,
+        prompt,
+        missing,
+        {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)},
+        rewritten=[*scopes, *rewritten],
+        scored=scored,
+        drugs=drugs,
+        absent=absent,
+        compared=compared_drugs(shown, asked),
     )
+
+
+def _fitting(contexts: list[SearchHit], backend: RagBackend) -> tuple[list[SearchHit], list[dict[str, Any]]]:
+    """Return the contexts that the answering model can be shown, and how the prompt has them."""
+    prompt = number_contexts(contexts)
+    if backend.budget is not None:
+        prompt = fit_contexts(prompt, backend.budget)
+    return contexts[: len(prompt)], prompt
 
 
 async def _ask_scope(
@@ -157,40 +199,23 @@ async def _ask_scope(
     return await backend.ask("answerer", [(QUESTION_SCOPE, {"question": question, "names": names})])
 
 
-def _asks_for_labels(response: Response) -> bool:
-    """Return what a response of QUESTION_SCOPE says; False for one that cannot be parsed."""
-    reply = _parse(QUESTION_SCOPE, response, [])
-    return reply is not None and bool(reply.scope == "several")
-
-
 async def _of_each_drug(
-    question: str,
-    named: Sequence[Drug],
-    absent: list[AbsentDrug],
-    config: RagConfig,
-    backend: RagBackend,
-    times: list[float],
+    query: RagQuery, named: Sequence[Drug], absent: list[AbsentDrug], backend: RagBackend, times: list[float]
 ) -> RetrievalResult:
     """Return the result for a question which labels say something: the best passages of each drug, drug by drug.
 
     The labels of the drugs that the question names are left out: it asks for what other labels say of these.
     """
-    times.append(time.monotonic())
-    searches = [SearchQuery(question, GROUPED_CONTEXTS, is_question=True)]
+    start, searching = times[0], time.monotonic()
+    searches = [SearchQuery(query.question, GROUPED_CONTEXTS, is_question=True)]
     with span("search", {"fdarx.queries": 1}):
-        [hits] = await backend.search(searches, replace(config.filter, each_drug=True), 2 * GROUPED_CONTEXTS)
+        [hits] = await backend.search(searches, replace(query.filter, each_drug=True), 2 * GROUPED_CONTEXTS)
     hits = [hit for hit in hits if not any(drug.keys & drug_of(*hit.label.products).keys for drug in named)]
-    contexts = grouped_contexts(hits)
-    prompt = number_contexts(contexts)
-    if config.budget is not None:
-        prompt = fit_contexts(prompt, config.budget)
-    shown = contexts[: len(prompt)]
-    times += (time.monotonic(),) * 2
-    seconds = {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)}
-    compared = grouped_drugs(shown)
-    return RetrievalResult(
-        searches, hits, shown, prompt, [], seconds, absent=absent, compared=compared, asks_for_labels=True
-    )
+    shown, prompt = _fitting(grouped_contexts(hits), backend)
+    seconds = {"rewrite": searching - start, "search": time.monotonic() - searching, "postprocess": 0.0}
+    result = RetrievalResult(query.question, searches, hits, shown, prompt, [], seconds, absent=absent)
+    result.compared, result.asks_for_labels = grouped_drugs(shown), True
+    return result
 
 
 async def _names_in(
@@ -229,8 +254,7 @@ def number_contexts(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
     {uploaded_by}, and so does their title; they do not have labeler, date and version, so that no model takes them for
     the latest label.
     """
-    fields = ({**_fields(hit), **_label_fields(hit), **_upload_fields(hit)} for hit in hits)
-    return [{"n": number, **one} for number, one in enumerate(fields, 1)]
+    return [{"n": number, **_fields(hit), **_origin(hit)} for number, hit in enumerate(hits, 1)]
 
 
 def fit_contexts(contexts: Sequence[Mapping[str, Any]], budget_chars: int) -> list[dict[str, Any]]:
@@ -299,24 +323,16 @@ def _fields(hit: SearchHit) -> dict[str, str]:
     return {"title": hit.chunk.title, "section": hit.chunk.section, "text": hit.chunk.text}
 
 
-def _label_fields(hit: SearchHit) -> dict[str, Any]:
-    if hit.chunk.label is None:
-        return {}
-    label = hit.label
-    fields = {"section_code": hit.section_code, "moieties": label.moieties}
+def _origin(hit: SearchHit) -> dict[str, Any]:
+    """Return what the prompt says of the label of a hit, and of the client that uploaded it."""
+    found, label = dict[str, Any](), hit.chunk.label
+    if label is not None:
+        found |= {"section_code": hit.section_code, "moieties": label.moieties}
     if hit.uploaded_by:
-        return fields
-    return fields | {
-        "labeler": label.labeler,
-        "effective_date": label.effective_date,
-        "version": label.version,
-    }
-
-
-def _upload_fields(hit: SearchHit) -> dict[str, str]:
-    if not hit.uploaded_by:
-        return {}
-    return {"title": f"{hit.title} (uploaded by {hit.uploaded_by})", "uploaded_by": hit.uploaded_by}
+        return found | {"title": f"{hit.title} (uploaded by {hit.uploaded_by})", "uploaded_by": hit.uploaded_by}
+    if label is not None:
+        found |= {"labeler": label.labeler, "effective_date": label.effective_date, "version": label.version}
+    return found
 
 
 async def _write_queries(
@@ -335,16 +351,18 @@ async def _write_queries(
 
 
 async def _postprocess(
-    question: str, candidates: list[SearchHit], config: RagConfig, backend: RagBackend, missing: list[str]
+    query: RagQuery, candidates: list[SearchHit], backend: RagBackend, missing: list[str]
 ) -> tuple[list[SearchHit], list[Response]]:
     """Return all candidates, best first, and the responses of the scoring agent."""
-    if config.postprocess == "none" or not candidates:
+    if query.postprocess == "none" or not candidates:
         return candidates, []
-    if config.postprocess == "rerank":
+    if query.postprocess == "rerank":
         with span("rerank", {"fdarx.candidates": len(candidates)}):
-            scores: Sequence[float | None] = await backend.rerank(question, [hit.chunk.text for hit in candidates])
+            scores: Sequence[float | None] = await backend.rerank(
+                query.question, [hit.chunk.text for hit in candidates]
+            )
         return order_by_score(candidates, scores), []
     with span("score", {"fdarx.candidates": len(candidates)}):
-        responses = await backend.ask("scorer", score_calls(question, candidates))
+        responses = await backend.ask("scorer", score_calls(query.question, candidates))
     scores = [read_score(response, missing) for response in responses]
     return order_by_score(candidates, scores), responses

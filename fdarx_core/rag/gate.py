@@ -1,32 +1,35 @@
 """The gate before an answer leaves: each statement is checked against what it cites, and goes or is marked.
 
 A statement goes where the passages that it cites contradict it, where it or all labels that it cites are of another
-drug, where it has a number that neither these passages, nor the question, nor the date and version of the label have,
-and where it repeats the instructions to the model. What the verifier does not find supported, or cannot decide, stays
-and is marked, and so does a statement without a citation. Numbers and drugs are compared by rules; everything else is
-the verdict of the verifier. Where all statements go, or no statement with a citation is left, the answer is withheld.
+drug, where it has a number that neither these passages, nor the question, nor the date and version of the label have
+and that it does not compute from others, and where it repeats the instructions to the model. What the verifier does not
+find supported, or cannot decide, stays and is marked, and so does a statement without a citation. Numbers and drugs are
+compared by rules; everything else is the verdict of the verifier. Where all statements go, or no statement with a
+citation is left, the answer is withheld.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
-from fdarx_core.baseline.numbers import number_strings
-from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
-from fdarx_core.baseline.tokens import contains_name, words_of
 from fdarx_core.labels.drugs import Drug, drug_of
 from fdarx_core.rag.cited_text import Statement
+from fdarx_core.rag.flow import RetrievalResult
 from fdarx_core.rag.locating import LONGEST_SPAN, Locator, TextSpan
-from fdarx_core.rag.verifying import StatementVerifier
+from fdarx_core.rag.search import RagBackend
+from fdarx_core.rag.verifying import StatementVerifier, medicines_in
 from fdarx_core.records import SearchHit
+from fdarx_core.text.numbers import number_strings
+from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING, declines
+from fdarx_core.text.tokens import contains_name, words_of
 from fdarx_core.verify import TextPair, Verdict, verify
 from fdarx_core.verify.exact import ENGINE as EXACT
-from fdarx_core.verify.numbers import missing_number
+from fdarx_core.verify.numbers import number_not_in
 
 DropReason = Literal["drug", "number", "contradicted", "uncited", "instructions"]
 """Why a statement goes; `DROP_REASONS` explains them."""
@@ -40,8 +43,6 @@ DROP_REASONS: dict[DropReason, str] = {
 INSTRUCTIONS_WITHHELD = "(a repetition of the instructions to the model)"
 """What stands for the text of such a statement."""
 StatementVerdict = Literal["supported", "unsupported", "undecided"]
-MedicinesIn = Callable[[Sequence[str]], Awaitable[list[list[tuple[str, ...]]]]]
-"""Returns the medicines that each text names, each with its names."""
 _REPEATED_WORDS = 6
 _LEAST_REPEATED_WORDS = 4
 _WORD = re.compile(r"\w+")
@@ -123,58 +124,58 @@ class AnswerGate:
     """Checks the statements of answers to one question from its contexts.
 
     Args:
-        question: the question.
-        contexts: the contexts.
-        drugs: those that the question names; without any, the labels may be of any drug.
-        drug: the name of the drug that is answered for, "" where there is not exactly one.
+        result: the question, its contexts, and the drugs that it names; without any, the labels may be of any drug.
+        backend: finds the medicines that statements name.
         verifier: verifies the statements.
-        medicines_in: finds the medicines that texts name.
+        drug: the name of the drug that is answered for, "" where there is not exactly one.
         citable: the numbers of the contexts that may be cited.
         instructions: the system message to the model.
+        together: whether each statement is verified against all citable contexts, as one that compares drugs is: the
+            others show what it leaves out. It is then no quotation.
     """
 
     def __init__(
         self,
-        question: str,
-        contexts: Sequence[SearchHit],
-        drugs: Sequence[Drug],
-        drug: str,
+        result: RetrievalResult,
+        backend: RagBackend,
         verifier: StatementVerifier,
-        medicines_in: MedicinesIn,
+        drug: str,
         citable: Collection[int],
         instructions: str,
+        *,
+        together: bool = False,
     ) -> None:
-        self._question, self._contexts, self._drug = question, contexts, drug
-        self._verifier, self._medicines_in = verifier, medicines_in
+        contexts, drugs = result.contexts, result.drugs
+        self._question, self._contexts, self._drug = result.question, contexts, drug
+        self._backend, self._verifier = backend, verifier
         # the refusal that the instructions ask for may be a statement
         self._citable, self._instructions = citable, instructions.replace(DOCUMENTS_SAY_NOTHING, "")
+        self._together = together
         self._names = [_names(hit) for hit in contexts]
         titles = [" ".join((hit.title, hit.section, *names)) for hit, names in zip(contexts, self._names, strict=True)]
-        self._locator = Locator(question, [hit.text for hit in contexts], titles)
+        self._locator = Locator(result.question, [hit.text for hit in contexts], titles)
         self._of_asked_drug = [not drugs or not hit.drug or _is_of(hit, drugs) for hit in contexts]
-        shown = [question, *titles, *(hit.text for hit in contexts)]
-        self._shown = "\n".join(shown)
-        self._shown_words = frozenset(word for text in shown for word in words_of(text))
+        self._shown = "\n".join([result.question, *titles, *(hit.text for hit in contexts)])
 
     async def check(self, statements: Sequence[Statement]) -> list[CheckedStatement]:
         """Return the statements, checked, in order. The verifier is asked about those that are no quotations."""
         checked = [self._located(one) for one in statements]
         asked = [at for at, one in enumerate(checked) if one.places and not one.reason and not one.statement.is_frame]
         evidence = {at: self._evidence(checked[at]) for at in asked}
-        verdicts = dict(zip(asked, verify([one.pair for one in evidence.values()], EXACT), strict=True))
-        if paraphrases := [at for at, one in verdicts.items() if one.verdict != "supported"]:
+        quoted = [] if self._together else asked
+        verdicts = dict(zip(quoted, verify([evidence[at].pair for at in quoted], EXACT), strict=True))
+        paraphrases = [at for at in asked if at not in verdicts or verdicts[at].verdict != "supported"]
+        if paraphrases and (self._together or self._verifier.name != EXACT.name):
             found = await self._verifier.verify([evidence[at].pair for at in paraphrases])
             verdicts |= zip(paraphrases, found, strict=True)
         for at, verdict in verdicts.items():
             checked[at] = _judged(checked[at], evidence[at], verdict)
         checked = await self._without_unknown_drugs(checked)
-        return [one if one.verdict == "supported" else self._without_instructions(one) for one in checked]
-
-    def _without_instructions(self, one: CheckedStatement) -> CheckedStatement:
-        """Return a statement that is not supported; one that repeats the instructions goes, without its text."""
-        if not repeats(one.statement.text, self._instructions):
-            return one
-        return replace(one, statement=replace(one.statement, text=INSTRUCTIONS_WITHHELD), reason="instructions")
+        for at, one in enumerate(checked):
+            if one.verdict != "supported" and repeats(one.statement.text, self._instructions):
+                withheld = replace(one.statement, text=INSTRUCTIONS_WITHHELD)
+                checked[at] = replace(one, statement=withheld, reason="instructions")
+        return checked
 
     def _located(self, one: Statement) -> CheckedStatement:
         """Return a statement with its places, or why it goes before the verifier is asked."""
@@ -202,16 +203,16 @@ class AnswerGate:
         Of the date and the version of their labels it may have the numbers without a unit.
         """
         hits = [self._contexts[number - 1] for number in numbers]
-        told = dict.fromkeys(part for hit in hits for part in (_heading(hit), hit.section_number, hit.table_header))
+        above = dict.fromkeys(part for hit in hits for part in (_heading(hit), hit.section_number, hit.table_header))
         names = dict.fromkeys(name for number in numbers for name in self._names[number - 1])
-        texts = "\n".join(hit.text for hit in hits)
-        pair = TextPair(texts, one.reading, question=self._question, heading="\n".join((*told, *names)))
+        texts = (*(hit.text for hit in hits), *above, *names, self._question)
         versions = " ".join(f"{hit.effective_date} {hit.version}" for hit in hits if hit.effective_date)
-        return bool(missing_number(pair, frozenset(map(float, number_strings(versions)))))
+        return bool(number_not_in(one.reading, texts, frozenset(map(float, number_strings(versions)))))
 
     def _evidence(self, checked: CheckedStatement) -> _Evidence:
         """Return what the verifier is shown: the whole contexts that are cited, each with its titles and version."""
-        hits = [(number, self._contexts[number - 1]) for number in checked.cited]
+        numbers = sorted(self._citable) if self._together else checked.cited
+        hits = [(number, self._contexts[number - 1]) for number in numbers]
         text, contexts = "", dict[int, tuple[int, int]]()
         for number, hit in hits:
             text += "\n\n" if text else ""
@@ -219,7 +220,9 @@ class AnswerGate:
             text += "".join(f"{line}\n" for line in above if line)
             contexts[number] = len(text), len(text) + len(hit.text)
             text += hit.text
-            text += f"\n{_version_of(hit)}" if hit.effective_date else ""
+            if hit.effective_date:
+                text += f"\nThe label of {hit.drug} by {hit.label.labeler} has the effective date {hit.effective_date}"
+                text += f" and the version {hit.version}."
         drug = self._drug or (hits[0][1].drug if len(hits) == 1 else "")
         heading = _heading(hits[0][1]) if len(hits) == 1 else ""
         return _Evidence(TextPair(text, checked.statement.reading, drug, self._question, heading), contexts)
@@ -229,38 +232,40 @@ class AnswerGate:
 
         A supported statement may name a drug otherwise than its passage does: the verifier knows more names.
         """
-        doubtful = [
-            at
-            for at, one in enumerate(checked)
-            if not one.reason and one.verdict != "supported" and not self._shown_words.issuperset(_named_words(one))
-        ]
+        doubtful = [at for at, one in enumerate(checked) if not one.reason and one.verdict != "supported"]
         if not doubtful:
             return checked
-        named = await self._medicines_in([checked[at].statement.text for at in doubtful])
+        named = await medicines_in(self._backend, [checked[at].statement.text for at in doubtful])
         for at, medicines in zip(doubtful, named, strict=True):
-            if not all(any(contains_name(self._shown, name) for name in names) for names in medicines):
+            if all(any(contains_name(self._shown, name) for name in names) for names in medicines):
+                continue
+            words = (word for word in words_of(checked[at].statement.text) if word.isalpha())
+            if not self._shown_words.issuperset(words):
                 checked[at] = replace(checked[at], reason="drug")
         return checked
 
+    @cached_property
+    def _shown_words(self) -> frozenset[str]:
+        return frozenset(words_of(self._shown))
+
     def _of_the_drug(self, one: Statement, numbers: Sequence[int]) -> list[int]:
-        """Return the citable contexts of a drug that the question names and, if it names one, the statement."""
-        said = self._named_in(one.reading)
+        """Return the citable contexts of a drug that the question names and, if it names one, the statement.
+
+        A context of no drug, and one that names a drug of the statement in its text, is of that drug too.
+        """
+        names = [names for names in self._names if any(contains_name(one.reading, name) for name in names)]
+
+        def is_named(number: int) -> bool:
+            hit = self._contexts[number - 1]
+            if not names or not hit.drug or self._names[number - 1] in names:
+                return True
+            return any(contains_name(hit.text, name) for own in names for name in own)
+
         return [
             number
             for number in numbers
-            if number in self._citable
-            and self._of_asked_drug[number - 1]
-            and (not said or number - 1 in said or self._mentions(number, said))
+            if number in self._citable and self._of_asked_drug[number - 1] and is_named(number)
         ]
-
-    def _named_in(self, text: str) -> set[int]:
-        """Return the contexts, counted from 0, whose drug a text names."""
-        return {at for at, names in enumerate(self._names) if any(contains_name(text, name) for name in names)}
-
-    def _mentions(self, number: int, named: set[int]) -> bool:
-        """Return whether a context is of no drug, or its text names one of the drugs of other contexts."""
-        hit = self._contexts[number - 1]
-        return not hit.drug or any(contains_name(hit.text, name) for at in named for name in self._names[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +285,12 @@ def _judged(checked: CheckedStatement, evidence: _Evidence, found: Verdict) -> C
     places = checked.places
     start, end = found.span or (0, 0)
     for number, (first, last) in evidence.contexts.items():
-        if first <= start < end <= last and (start, end) != (first, last) and end - start <= LONGEST_SPAN:
+        if (
+            number in checked.cited
+            and first <= start < end <= last
+            and (start, end) != (first, last)
+            and end - start <= LONGEST_SPAN
+        ):
             others = (place for place in places if place[0] != number and place[1].end)
             places = (*others, (number, TextSpan(start - first, end - first, frozenset())))
     return replace(checked, verdict=found.verdict, places=places)
@@ -288,28 +298,15 @@ def _judged(checked: CheckedStatement, evidence: _Evidence, found: Verdict) -> C
 
 def repeats(text: str, instructions: str) -> bool:
     """Return whether a text has six consecutive words of the instructions, or consists of four or five of them."""
-    words = _words(text)
-    length = min(_REPEATED_WORDS, len(words))
-    if length < _LEAST_REPEATED_WORDS:
-        return False
-    known = _runs(instructions, length)
-    return any(tuple(words[at : at + length]) in known for at in range(len(words) - length + 1))
+    length = min(_REPEATED_WORDS, len(_WORD.findall(text.casefold())))
+    return length >= _LEAST_REPEATED_WORDS and not _runs(text, length).isdisjoint(_runs(instructions, length))
 
 
-@cache
+@lru_cache(maxsize=64)
 def _runs(text: str, length: int) -> frozenset[tuple[str, ...]]:
     """Return all runs of so many words."""
-    words = _words(text)
+    words = _WORD.findall(text.casefold())
     return frozenset(tuple(words[at : at + length]) for at in range(len(words) - length + 1))
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.casefold())
-
-
-def _named_words(one: CheckedStatement) -> list[str]:
-    """Return the words of a statement that may be of a name."""
-    return [word for word in words_of(one.statement.text) if word.isalpha()]
 
 
 def _is_of(hit: SearchHit, drugs: Sequence[Drug]) -> bool:
@@ -322,11 +319,6 @@ def _heading(hit: SearchHit) -> str:
     """Return the titles above the text of a hit: of its document, with the active moieties, and of its sections."""
     active = f" (active moieties: {', '.join(hit.moieties)})" if hit.moieties else ""
     return f"{hit.title}{active}" + (f" > {hit.section}" if hit.section else "")
-
-
-def _version_of(hit: SearchHit) -> str:
-    by = f"The label of {hit.drug} by {hit.label.labeler}"
-    return f"{by} has the effective date {hit.effective_date} and the version {hit.version}."
 
 
 def _names(hit: SearchHit) -> list[str]:

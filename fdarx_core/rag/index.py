@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any, TypeVar
+from typing import Any
 
-from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Model, Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.answers import answer_question
-from fdarx_core.rag.comparison import AnswerColumn, AnswerGroup
-from fdarx_core.rag.conversation import Turn, standalone_question
-from fdarx_core.rag.flow import (
-    CANDIDATES,
-    CONTEXTS,
-    POSTPROCESSORS,
-    RagConfig,
-    context_budget,
-    retrieve_contexts,
-)
-from fdarx_core.rag.gate import GateReport
-from fdarx_core.rag.marks import marked_text
+from fdarx_core.rag.cited_text import marked_text
+from fdarx_core.rag.flow import context_budget, retrieve_contexts
+from fdarx_core.rag.gated_reply import CitedAnswer
+from fdarx_core.rag.query import CONTEXTS, RagQuery
 from fdarx_core.rag.search import (
+    IndexNames,
     Role,
     SearchQuery,
     TaskCall,
     available_retrievers,
     encode_queries,
-    find_absent_drugs,
     index_encoder,
     search_index,
 )
-from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.verifying import named_engine
-from fdarx_core.records import AbsentDrug, AnswerStatement, Citation, Response, SearchHit
+from fdarx_core.records import Response, SearchHit
 from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
@@ -46,42 +36,21 @@ from fdarx_core.retrieval.retrievers import RERANK_SUFFIX, Retriever, get_retrie
 from fdarx_core.storage import Location
 from fdarx_core.verify import AUTO, VerificationEngine, open_engine
 
-T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(CitedAnswer):
     """An answer with its sources.
 
     Attributes:
-        text: the answer; [n] cites the n-th of `contexts`, counted from 1.
-        statements: its statements with their places in the text and their verdicts; `marked` gives the text with a mark
-            at those that are not supported.
-        citations: the places in the contexts that its statements rest on, in the order of the text.
-        contexts: the hits that the answer was made from.
-        refused: whether the answer says that the contexts do not answer the question.
-        withheld: whether there was an answer, of which nothing passed the gate; `gate.dropped` says why.
+        contexts: the hits that the answer was made from; [n] in its text cites the n-th, counted from 1.
         model: the name of the model that answered.
-        gate: how many statements of the model's answer were supported, unsupported, undecided and uncited, which ones
-            were dropped, and who verified them.
         standalone_question: the question that was searched with and answered: the question as it was asked, or as it is
             understood without the history.
-        columns: the part of the text for each drug of a question about several; none for other questions.
-        groups: the drugs of the answer to a question which labels say something ("which labels mention warfarin"), with
-            the numbers of their citations; none for other questions.
     """
 
-    text: str
-    statements: list[AnswerStatement]
-    citations: list[Citation]
     contexts: list[SearchHit]
-    refused: bool
-    withheld: bool
     model: str
-    gate: GateReport
     standalone_question: str
-    columns: list[AnswerColumn]
-    groups: list[AnswerGroup]
 
     @property
     def marked(self) -> str:
@@ -137,59 +106,25 @@ class Index:
         """Return the number of chunks."""
         return len(self.reader)
 
-    def search(
-        self,
-        question: str,
-        k: int = CONTEXTS,
-        *,
-        retriever: str | Retriever | None = None,
-        drug: str = "",
-        set_id: str = "",
-        title: str = "",
-        exclude: Collection[str] = (),
-        section: str = "",
-        labeler: str = "",
-        document_type: str = "",
-        date_from: str = "",
-        date_to: str = "",
-    ) -> list[SearchHit]:
+    def search(self, question: str | RagQuery, k: int = CONTEXTS, **options: Any) -> list[SearchHit]:
         """Return the k best chunks for a question, best first.
 
         A question that names drugs of the index's labels finds their chunks only, unless a filter is given.
 
         Args:
-            question: the question, or any text.
+            question: the question, or any text; or a query, of which retriever, k and filter count.
             k: how many hits to return; fewer where fewer chunks pass the filter or share a word with the question.
-            retriever: one of `retrievers`, also as `NAME+rerank`, or a retriever; by default hybrid where the index
-                has vectors and their embedding model is there, else bm25.
-            drug: return only chunks of this drug's labels.
-            set_id: return only chunks of the label with this set id.
-            title: return only chunks of the document with this title.
-            exclude: ids, titles or sources of documents to leave out.
-            section: return only chunks of label sections with this LOINC code.
-            labeler: return only chunks of this labeler's labels.
-            document_type: return only chunks of labels of this type, a LOINC code (34391-3: human prescription).
-            date_from: return only chunks of labels with this effective date (YYYY-MM-DD) or a later one.
-            date_to: return only chunks of labels with this effective date or an earlier one.
+            options: other fields of the query, and of its filter: `RagQuery.of(question, **options)`.
 
         Raises ValueError for a retriever that cannot search the index, for k below 1, and for a wrong date.
         """
-        filter = ChunkFilter(
-            drug,
-            set_id,
-            title,
-            tuple(exclude),
-            section=section,
-            labeler=labeler,
-            document_type=document_type,
-            date_from=date_from,
-            date_to=date_to,
-        )
-        [hits] = self.search_many([SearchQuery(question, k, is_question=True)], filter, k, retriever)
+        query = question if isinstance(question, RagQuery) else RagQuery.of(question, k=k, **options)
+        asked = [SearchQuery(query.question, query.k, is_question=True)]
+        [hits] = self.search_many(asked, query.filter, query.k, query.retriever)
         return hits
 
     def search_many(
-        self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str | Retriever | None = None
+        self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str | Retriever = ""
     ) -> list[list[SearchHit]]:
         """Return the k best chunks for each query; see `search`."""
         found = self._retriever(retriever)
@@ -202,24 +137,11 @@ class Index:
 
     def answer(
         self,
-        question: str,
+        question: str | RagQuery,
         *,
         model: Model | str = BASELINE,
-        k: int = CONTEXTS,
-        strategy: str = "question",
-        postprocess: str = "none",
-        retriever: str | Retriever | None = None,
-        drug: str = "",
-        set_id: str = "",
-        title: str = "",
-        exclude: Collection[str] = (),
-        history: Sequence[tuple[str, str]] = (),
         verifier: str | Model | VerificationEngine = AUTO,
-        section: str = "",
-        labeler: str = "",
-        document_type: str = "",
-        date_from: str = "",
-        date_to: str = "",
+        **options: Any,
     ) -> Answer:
         """Answer a question from the k best chunks, with citations.
 
@@ -227,77 +149,36 @@ class Index:
         does not bear out is marked (see `fdarx_core.rag.gate`).
 
         Args:
-            question: the question.
+            question: the question, or a query.
             model: the model that answers, and that writes queries and scores where strategy or post-processing ask for
-                it; by default none: the text then quotes the passages and says that it is no answer.
-            k: how many chunks the answer is made from.
-            strategy: what to search with, a name of `fdarx_core.rag.strategies`.
-            postprocess: how candidates are ordered: none, score (by the model) or rerank (needs `reranker_model`).
-            retriever: as for `search`, and so are all filters.
-            drug: only chunks of this drug.
-            set_id: only chunks of the label with this set id.
-            title: only chunks of the document with this title.
-            exclude: titles of documents to leave out.
-            history: the earlier questions of a conversation with their answers, oldest first. The question is then
-                rewritten by the model so that it stands alone, as `Answer.standalone_question` gives it; without a
-                model it stays as it is.
+                it; by default none: the text then quotes the passages and says that it is no answer. It rewrites a
+                question with a history so that it stands alone, as `Answer.standalone_question` gives it.
             verifier: the engine that verifies the statements, as `fdarx.verify` takes it; by default the answering
                 model.
+            options: other fields of the query, and of its filter: `RagQuery.of(question, **options)`.
 
         Raises ValueError for unknown names, ModelMissing for a verifier that cannot be loaded, Unparsable where the
         model's reply cannot be used, and what `Model` raises.
         """
-        strategies = STRATEGIES | ABLATIONS
-        _check_known(strategy, strategies, "strategy")
-        _check_known(postprocess, POSTPROCESSORS, "post-processing")
-        filter = ChunkFilter(
-            drug,
-            set_id,
-            title,
-            tuple(exclude),
-            section=section,
-            labeler=labeler,
-            document_type=document_type,
-            date_from=date_from,
-            date_to=date_to,
-        )
+        query = question if isinstance(question, RagQuery) else RagQuery.of(question, **options)
         model = Model(model) if isinstance(model, str) else model
-        budget = context_budget(model.config)
-        config = RagConfig(strategies[strategy], postprocess, max(k, CANDIDATES), k, budget, filter)
-        backend = _LocalBackend(self, model, self._retriever(retriever))
+        backend = _LocalBackend(self, model, self._retriever(query.retriever))
         engine = named_engine(verifier, model.name) if isinstance(verifier, str) else open_engine(verifier)
-        return _run(self._answer(question, [Turn(*turn) for turn in history], config, backend, engine))
 
-    async def _answer(
-        self,
-        question: str,
-        history: Sequence[Turn],
-        config: RagConfig,
-        backend: _LocalBackend,
-        verifier: VerificationEngine | None,
-    ) -> Answer:
-        standalone = await standalone_question(question, history, backend)
-        result = await retrieve_contexts(standalone.text, config, backend)
-        reply = await answer_question(standalone.text, result, backend, verifier)
-        if reply.reason:
-            reason, _, detail = reply.reason.partition(": ")
-            raise Unparsable(reason, detail)
-        return Answer(
-            reply.text,
-            reply.statements,
-            reply.citations,
-            result.contexts,
-            reply.refused,
-            reply.withheld,
-            backend.model.name,
-            reply.gate,
-            standalone.text,
-            reply.columns,
-            reply.groups,
-        )
+        async def answer() -> Answer:
+            result = await retrieve_contexts(query, backend)
+            reply = await answer_question(result, backend, engine)
+            if reply.reason:
+                reason, _, detail = reply.reason.partition(": ")
+                raise Unparsable(reason, detail)
+            own = {field.name: getattr(reply, field.name) for field in fields(reply)}
+            return Answer(**own, contexts=result.contexts, model=model.name, standalone_question=result.question)
 
-    def _retriever(self, retriever: str | Retriever | None) -> Retriever:
-        if retriever is None:
+        with ThreadPoolExecutor(1) as thread:  # an event loop may be running already, as in a notebook
+            return thread.submit(asyncio.run, answer()).result()
+
+    def _retriever(self, retriever: str | Retriever) -> Retriever:
+        if retriever == "":
             retriever = "hybrid" if "hybrid" in self.retrievers else "bm25"
         if not isinstance(retriever, str):
             return retriever
@@ -315,43 +196,17 @@ class Index:
         return index_encoder(self.reader, self._directories)
 
 
-@dataclass(frozen=True, slots=True)
-class _LocalBackend:
-    """The backend of question answering in this process."""
-
-    index: Index
-    model: Model
-    retriever: Retriever
+class _LocalBackend(IndexNames):
+    def __init__(self, index: Index, model: Model, retriever: Retriever) -> None:
+        super().__init__(index.reader)
+        self._open, self._model, self._retriever = index, model, retriever
+        self.answerer, self.budget = model.name, context_budget(model.config)
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
-        return await self.model.respond_async(calls)
+        return await self._model.respond_async(calls)
 
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
-        return self.index.search_many(queries, filter, k, self.retriever)
-
-    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
-        return [self.index.reader.label_drugs.names.find(text) for text in texts]
-
-    async def absent_drugs(self, text: str) -> list[AbsentDrug]:
-        return find_absent_drugs(self.index.reader, text)
-
-    async def has_labels(self) -> bool:
-        return self.index.reader.has_labels
+        return self._open.search_many(queries, filter, k, self._retriever)
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        return self.index.reranker([(question, text) for text in texts])
-
-    @property
-    def answerer(self) -> str:
-        return self.model.name
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()
-
-
-def _check_known(name: str, known: Collection[str], what: str) -> None:
-    if name not in known:
-        raise ValueError(f"there is no {what} {name!r}; known are {', '.join(known)}")
+        return self._open.reranker([(question, text) for text in texts])

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from operator import itemgetter
 
-from fdarx_core.baseline.numbers import find_quantities, without_thousands
 from fdarx_core.records import Citation, NumberDifference
 from fdarx_core.retrieval.index.near_copies import differing_numbers, numbers_and_words
+from fdarx_core.text.numbers import find_quantities, without_thousands
 
 
 def with_differences(text: str, citations: Iterable[Citation]) -> list[Citation]:
@@ -19,10 +19,14 @@ def with_differences(text: str, citations: Iterable[Citation]) -> list[Citation]
     A difference counts if the number stands in the cited place and in the statement. A number that stands in the
     sentence both with and without a difference counts only if the statement has it as often.
     """
-    return [
-        replace(one, differences=_differences(one, text[slice(*one.statement)])) if one.hit.differences else one
-        for one in citations
-    ]
+    found = list[Citation]()
+    for citation in citations:
+        statement, differences = text[slice(*citation.statement)], list[NumberDifference]()
+        for one in citation.hit.differences:
+            if others := [other for other in one.others if _used(citation, statement, one.sentence, other.text)]:
+                differences.append(NumberDifference(one.sentence, others))
+        found.append(replace(citation, differences=differences) if citation.hit.differences else citation)
+    return found
 
 
 def differences_text(text: str, citations: Iterable[Citation]) -> str:
@@ -48,15 +52,6 @@ def differences_text(text: str, citations: Iterable[Citation]) -> str:
         for own, values in found.items()
     }
     return " ".join(f"Other labels differ from {own}: {values}." for own, values in listed.items())
-
-
-def _differences(citation: Citation, statement: str) -> list[NumberDifference]:
-    differences: list[NumberDifference] = []
-    for one in citation.hit.differences:
-        others = [other for other in one.others if _used(citation, statement, one.sentence, other.text)]
-        if others:
-            differences.append(NumberDifference(one.sentence, others))
-    return differences
 
 
 def _used(citation: Citation, statement: str, sentence: str, other: str) -> list[tuple[re.Match[str], re.Match[str]]]:

@@ -7,14 +7,15 @@ numbers. A place is a run of sentences, list items or table rows of at most `LON
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, repeat
 from math import fsum, log
 
-from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.baseline.stems import terms
+from fdarx_core.text.sentences import LIST_ITEM, sentence_spans
+from fdarx_core.text.stems import terms
 
 LONGEST_SPAN = 400
 """The most characters of a place that a citation marks."""
@@ -31,7 +32,10 @@ _LONGEST_RUN = 3
 _COST_OF_UNIT = 0.04
 """The share of the weight that a further sentence of a run, or place of a context, has to add."""
 _LEAST_GAIN = 0.15
-_NUMBER_WEIGHT = 2.0
+_MOST_INDEXED = 1024
+"""Contexts whose units are kept."""
+_ROUNDING = 1 + 1e-9
+_NUMBER_WEIGHT = 2
 _ASKED_WEIGHT, _GIVEN_WEIGHT = 0.4, 0.15
 """The weights of terms that the question has, and of those in the titles of the context."""
 _SHORTEST_QUOTE = 3
@@ -41,8 +45,8 @@ _FOOTNOTE = r"(?:\s*\[\d{1,2}\])?"
 """The number of a footnote, which a quotation leaves out."""
 _BETWEEN = rf"{_FOOTNOTE}[\s*_`]+"
 _TRAILING = " .;,:"
+_ASCII_WORD, _EMPHASIS = re.compile(r"[a-z0-9]+"), re.compile(r"[*_`]")
 _CELLS = " | "
-_BULLETS = ("- ", "• ", "o ", "* ")
 _LEAD_SHARE, _HEADER_SHARE = 0.5, 0.9
 """The share of its weight that a term has which only the lead-in, or only the header of the table, holds."""
 
@@ -53,16 +57,34 @@ class Unit:
 
     Attributes:
         start, end: its place in the context.
-        terms: its terms.
-        above: the terms of the sentence that introduces a list item, or of the first row of a table; none for others.
         is_row: whether it is a row of a table, which is marked alone.
     """
 
     start: int
     end: int
-    terms: frozenset[str]
-    above: frozenset[str]
     is_row: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    """The units of a context, and which of them have each term, by number.
+
+    Attributes:
+        units: the units, in order.
+        terms: the terms, each as often as there are units that have it.
+        numbers: the terms that are numbers.
+        own: for each term the units that have it.
+        above: for each term the list items whose introducing sentence has it, and the rows whose table has it in its
+            first row.
+        folded: the text, case-folded.
+    """
+
+    units: tuple[Unit, ...]
+    terms: tuple[str, ...]
+    numbers: frozenset[str]
+    own: Mapping[str, Sequence[int]]
+    above: Mapping[str, Sequence[int]]
+    folded: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +96,45 @@ class TextSpan:
     terms: frozenset[str]
 
 
-@lru_cache(maxsize=1024)
-def units_of(text: str) -> tuple[Unit, ...]:
-    """Return the units of a context, in order."""
-    return tuple(_units(text))
+def index_texts(texts: Sequence[str]) -> None:
+    """Index the texts before they are contexts of questions, where all of them can be kept."""
+    if len(texts) <= _MOST_INDEXED:
+        for text in texts:
+            index_text(text)
 
 
-def _units(text: str) -> Iterator[Unit]:
-    lead: tuple[int, int] | None = None
-    in_table, item_end = False, 0
+@lru_cache(maxsize=_MOST_INDEXED)
+def index_text(text: str) -> IndexedText:
+    """Return the units of a context with an index of their terms."""
+    units = list[Unit]()
+    own, above = defaultdict[str, list[int]](list), defaultdict[str, list[int]](list)
+    lead = frozenset[str]()
+    in_list = in_table = False
+    item_end = 0
     for first, last in sentence_spans(text, "label"):
-        is_row, is_item = _CELLS in text[first:last], text.startswith(_BULLETS, first)
+        is_row, is_item = _CELLS in text[first:last], bool(LIST_ITEM.match(text, first))
         if is_item:
             line_end = text.find("\n", first)
             item_end = line_end if line_end >= 0 else len(text)
         # further sentences on the line of an item belong to it
         if is_row != in_table or not (is_row or first < item_end):
-            lead = None
-        above = lead
-        if lead is None and (is_row or text[last - 1] == ":"):
-            lead = first, last
-        in_table = is_row
-        held = terms(text[slice(*above)]) if above else frozenset()
+            in_list, lead = False, frozenset()
         for start, end in _pieces(text, first, last):
-            yield Unit(start, end, terms(text[start:end]), held, is_row)
+            for term in terms(text[start:end]):
+                own[term].append(len(units))
+            for term in lead:
+                above[term].append(len(units))
+            units.append(Unit(start, end, is_row))
+        if not in_list and (is_row or text[last - 1] == ":"):
+            in_list, lead = True, terms(text[first:last])
+        in_table = is_row
+    held = tuple(chain.from_iterable(repeat(term, len(having)) for term, having in own.items()))
+    numbers = frozenset(filter(_is_number, own))
+    return IndexedText(tuple(units), held, numbers, own, above, text.casefold())
+
+
+def _is_number(term: str) -> bool:
+    return term[0].isdigit()
 
 
 def _pieces(text: str, start: int, end: int, cuts: Sequence[re.Pattern[str]] = _CUTS) -> Iterator[tuple[int, int]]:
@@ -117,17 +154,6 @@ def _pieces(text: str, start: int, end: int, cuts: Sequence[re.Pattern[str]] = _
     yield from _pieces(text, begin, end, cuts[1:])
 
 
-@lru_cache(maxsize=128)
-def term_weights(texts: tuple[str, ...]) -> Mapping[str, float]:
-    """Return the weight of each term of some contexts: its rarity among their units, twice that for a number."""
-    units = [unit for text in dict.fromkeys(texts) for unit in units_of(text)]
-    found = Counter(term for unit in units for term in unit.terms)
-    return {
-        term: log(1 + len(units) / count) * (_NUMBER_WEIGHT if term[0].isdigit() else 1)
-        for term, count in found.items()
-    }
-
-
 class Locator:
     """Finds the places of statements in the contexts of one question."""
 
@@ -135,80 +161,123 @@ class Locator:
         """`titles` are the titles above each text: those of its document and section, and the names of its drug."""
         self._texts, self._asked = texts, terms(question)
         self._given = [terms(title) for title in titles]
-        self._weights = term_weights(tuple(texts))
-        self._absent = sum(self._weights.values()) / max(len(self._weights), 1)
+        self._indexed = [index_text(text) for text in texts]
+        distinct = [index_text(text) for text in dict.fromkeys(texts)]
+        self._units = sum(len(indexed.units) for indexed in distinct)
+        self._counts = Counter(chain.from_iterable(indexed.terms for indexed in distinct))
+        numbers = frozenset[str]().union(*(indexed.numbers for indexed in distinct))
+        levels = Counter(self._counts.values()) + Counter(self._counts[number] for number in numbers)
+        total = fsum(count * self._rarity(units) for units, count in levels.items())
+        self._absent = total / max(len(self._counts), 1)
 
     def find(self, statement: str, contexts: Sequence[int]) -> list[tuple[int, TextSpan]]:
         """Return the places in some contexts (from 0) that bear a statement out; none where too little of it is there.
 
         Each place comes with its context.
         """
-        found = {context: spans for context in contexts if (spans := self._in_context(statement, context))}
-        held = frozenset[str]().union(*(one.terms for spans in found.values() for one in spans))
-        if all(self._share(statement, held, context) < LEAST_COVERED for context in found):
+        said = sorted(terms(statement))
+        weights = {context: self._weights_in(said, context) for context in contexts}
+        found = {
+            context: spans for context in contexts if (spans := self._in_context(statement, context, weights[context]))
+        }
+        held = frozenset[str]().union(*(span.terms for spans in found.values() for span in spans))
+        if all(_share(held, weights[context]) < LEAST_COVERED for context in found):
             return []
         return [(context, span) for context, spans in found.items() for span in spans]
 
-    def _in_context(self, statement: str, context: int) -> list[TextSpan]:
-        text = self._texts[context]
-        if quoted := find_quotation(text, statement):
-            said = terms(statement)
-            return [TextSpan(start, end, said) for start, end in quoted]
-        spans = _places(units_of(text), self._weights_of(statement, context))
-        held = frozenset[str]().union(*(one.terms for one in spans))
-        return spans if self._share(statement, held, context) >= LEAST_OF_CONTEXT else []
+    def _in_context(self, statement: str, context: int, weights: Mapping[str, float]) -> list[TextSpan]:
+        indexed = self._indexed[context]
+        if quoted := find_quotation(self._texts[context], statement):
+            return [TextSpan(start, end, frozenset(weights)) for start, end in quoted]
+        spans = _places(indexed, weights)
+        held = frozenset[str]().union(*(span.terms for span in spans))
+        return spans if _share(held, weights) >= LEAST_OF_CONTEXT else []
 
-    def _share(self, statement: str, held: frozenset[str], context: int) -> float:
-        """Return the share of a statement's weighted terms that are held; 1 for a statement without terms."""
-        weights = self._weights_of(statement, context)
-        return fsum(weights[term] for term in sorted(held)) / fsum(weights.values()) if weights else 1.0
+    def _rarity(self, units: int) -> float:
+        """Return the weight of a word that so many units of the contexts have; a number has twice that."""
+        return log(1 + self._units / units)
 
-    def _weights_of(self, statement: str, context: int) -> dict[str, float]:
-        found = {term: self._weights.get(term, self._absent) for term in sorted(terms(statement))}
-        for term in found:
-            if term in self._given[context]:
-                found[term] *= _GIVEN_WEIGHT
+    def _weights_in(self, said: Sequence[str], context: int) -> dict[str, float]:
+        """Return the weight of each term of a statement for its places in a context."""
+        given, found = self._given[context], dict[str, float]()
+        for term in said:
+            if units := self._counts.get(term):
+                weight = self._rarity(units) * (_NUMBER_WEIGHT if _is_number(term) else 1)
+            else:
+                weight = self._absent
+            if term in given:
+                weight *= _GIVEN_WEIGHT
             elif term in self._asked:
-                found[term] *= _ASKED_WEIGHT
+                weight *= _ASKED_WEIGHT
+            found[term] = weight
         return found
 
 
-def _places(units: Sequence[Unit], weights: Mapping[str, float]) -> list[TextSpan]:
+def _share(held: Collection[str], weights: Mapping[str, float]) -> float:
+    """Return the share of a statement's weighted terms that are held; 1 for a statement without terms."""
+    return fsum(weights[term] for term in held) / fsum(weights.values()) if weights else 1.0
+
+
+def _places(indexed: IndexedText, weights: Mapping[str, float]) -> list[TextSpan]:
     """Return the runs of units that together hold most of the terms, in order."""
-    held = [(unit.terms & weights.keys(), unit.above & weights.keys()) for unit in units]
+    own, above = _holding(indexed.own, weights), _holding(indexed.above, weights)
     total = fsum(weights.values())
     missing, found = set(weights), list[TextSpan]()
     while missing and len(found) < MOST_SPANS:
-        gain, first, last = max(_runs(units, held, weights, missing, total), default=(0.0, 0, 0))
+        gain, first, last = _best_run(indexed.units, own, above, {term: weights[term] for term in missing}, total)
         if gain < (_LEAST_GAIN if found else _COST_OF_UNIT) * total:
             break
-        covered = missing & frozenset[str]().union(*(own | above for own, above in held[-first:last]))
+        covered = missing.intersection(
+            term for at in range(first, last) for held in (own, above) for term in held.get(at, ())
+        )
         missing -= covered
-        found.append(TextSpan(units[-first].start, units[last - 1].end, frozenset(covered)))
-    return sorted(found, key=lambda one: one.start)
+        found.append(TextSpan(indexed.units[first].start, indexed.units[last - 1].end, frozenset(covered)))
+    return sorted(found, key=lambda span: span.start)
 
 
-def _runs(
+def _holding(units_with: Mapping[str, Sequence[int]], weights: Mapping[str, float]) -> dict[int, set[str]]:
+    """Return which of the terms each unit has, for the units that have any."""
+    held = defaultdict[int, set[str]](set)
+    for term in weights:
+        for unit in units_with.get(term, ()):
+            held[unit].add(term)
+    return dict(held)
+
+
+def _best_run(
     units: Sequence[Unit],
-    held: Sequence[tuple[frozenset[str], frozenset[str]]],
+    own: Mapping[int, set[str]],
+    above: Mapping[int, set[str]],
     weights: Mapping[str, float],
-    missing: set[str],
     total: float,
-) -> Iterator[tuple[float, int, int]]:
-    """Yield (gain, -first, end) of each run of units; the earlier one is the greater of two equal ones."""
-    for first, unit in enumerate(units):
-        if not held[first][0] & missing:
-            continue
-        own, above = frozenset[str](), frozenset[str]()
+) -> tuple[float, int, int]:
+    """Return the gain of the best run of units by some terms, its first unit and its end; of equal ones the earlier.
+
+    A run begins with a unit that has one of the terms.
+    """
+    held_by = {at: [term for term in held if term in weights] for at, held in own.items()}
+    most = defaultdict[int, float](float)
+    for held_in in (held_by, above):
+        for at, held in held_in.items():
+            most[at] += sum(weights.get(term, 0.0) for term in held)
+    starts = [(sum(most[first + more] for more in range(_LONGEST_RUN)), first) for first in held_by if held_by[first]]
+    best = 0.0, 0, 0
+    for limit, first in sorted(starts, reverse=True):
+        if limit * _ROUNDING < best[0]:
+            break  # no further run can have as much
+        unit, held, introduced = units[first], set[str](), set[str]()
         for last in range(first, min(first + _LONGEST_RUN, len(units))):
             if units[last].end - unit.start > LONGEST_SPAN:
                 break
-            own, above = own | held[last][0] & missing, above | held[last][1] & missing
+            held.update(held_by.get(last, ()))
+            introduced.update(above.get(last, ()))
             share = _HEADER_SHARE if unit.is_row else _LEAD_SHARE
-            gain = fsum(weights[term] for term in own) + share * fsum(weights[term] for term in above - own)
-            yield gain - _COST_OF_UNIT * total * (last - first), -first, last + 1
+            gain = fsum(weights[term] for term in held)
+            gain += share * fsum(weights.get(term, 0.0) for term in introduced - held)
+            best = max(best, (gain - _COST_OF_UNIT * total * (last - first), -first, last + 1))
             if unit.is_row:
                 break
+    return best[0], -best[1], best[2]
 
 
 def find_quotation(text: str, statement: str) -> list[tuple[int, int]]:
@@ -219,12 +288,15 @@ def find_quotation(text: str, statement: str) -> list[tuple[int, int]]:
     sentence may say something else.
     """
     words = statement.strip().rstrip(_TRAILING).split()
-    if not words:
+    indexed = index_text(text)
+    # to look for the words one by one takes less time than the regular expression, and most statements lack one
+    parts = _ASCII_WORD.findall(_EMPHASIS.sub("", " ".join(words)).casefold())
+    if not words or not all(part in indexed.folded for part in sorted(parts, key=len, reverse=True)):
         return []
     quoted = re.compile(rf"(?<!\w){_BETWEEN.join(map(_written, words))}(?!\w)", re.IGNORECASE)
     for found in quoted.finditer(text):
         start, end = found.span()
-        units = [unit for unit in units_of(text) if unit.start < end and start < unit.end]
+        units = [unit for unit in indexed.units if unit.start < end and start < unit.end]
         said = sum(unit.end - unit.start for unit in units)
         if len(words) >= _SHORTEST_QUOTE or said - (end - start) <= len(_TRAILING):
             return _joined(units)

@@ -21,14 +21,21 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.baseline.tokens import words_of
-from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, PairedRows, estimate, paired_differences, with_holm
-from fdarx_core.evaluation.metrics import Measure, ScoreColumns, mean_metric, measure_table
+from fdarx_core.evaluation.bootstrap import (
+    FLIPS,
+    RESAMPLES,
+    PairedRows,
+    estimate_figures,
+    paired_differences,
+    with_holm,
+)
+from fdarx_core.evaluation.metrics import Metric, ScoreColumns, every_row, mean_metric, metric_table
 from fdarx_core.evaluation.ranking import share
 from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable, source_digest
 from fdarx_core.rag.search import TaskCall
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Response, TitleRank
+from fdarx_core.text.sentences import split_sentences
+from fdarx_core.text.tokens import words_of
 from fdarx_core.verify import verify
 
 LEAST_WORDS = 3
@@ -92,7 +99,9 @@ JUDGE_REFERENCE_STATEMENTS = Task.load(
 )
 """Which statements of the reference answer the contexts support. Source: Ragas, context recall."""
 JUDGE_TASKS: dict[str, Task[Any]] = {task.name: task for task in (JUDGE_USEFUL_CONTEXT, JUDGE_REFERENCE_STATEMENTS)}
-JUDGE_RULES_VERSION = source_digest("fdarx_core.rag.metrics", "fdarx_core.baseline", "fdarx_core.verify")
+JUDGE_RULES_VERSION = source_digest(
+    "fdarx_core.rag.metrics", "fdarx_core.baseline", "fdarx_core.text", "fdarx_core.verify"
+)
 """The state of the rules by which the baseline answers these tasks: `Baseline(JUDGE_TASKS, JUDGE_RULES_VERSION)`."""
 
 
@@ -127,7 +136,11 @@ def apply_verdicts(
     statements = split_statements(question.references[0])
     if not contexts:
         return _with_recall(replace(score, context_precision=0.0), [False] * len(statements))
-    score = _with_precision(score, responses[: len(contexts)])
+    try:
+        useful = [JUDGE_USEFUL_CONTEXT.parse(response).useful for response in responses[: len(contexts)]]
+        score = replace(score, useful=useful, context_precision=context_precision(useful))
+    except Unparsable as error:
+        score = _unscored(score, "context_precision", error)
     if not statements:
         return score
     try:
@@ -151,16 +164,6 @@ def read_statements(statements: int, response: Response) -> list[bool]:
     if numbers != list(range(1, statements + 1)):
         raise Unparsable("wrong_statements", f"verdicts on {numbers}, due were 1 to {statements}")
     return [one.attributed for one in sorted(verdicts, key=lambda one: one.statement)]
-
-
-def _with_precision(score: RagScore, responses: Sequence[Response]) -> RagScore:
-    useful = []
-    for response in responses:
-        try:
-            useful.append(JUDGE_USEFUL_CONTEXT.parse(response).useful)
-        except Unparsable as error:
-            return _unscored(score, "context_precision", error)
-    return replace(score, useful=useful, context_precision=context_precision(useful))
 
 
 def _with_recall(score: RagScore, attributed: Sequence[bool]) -> RagScore:
@@ -223,7 +226,12 @@ def same_title(one: str, other: str) -> bool:
     if not first or len(first) != len(second):
         return False
     unequal = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
-    return not unequal or (len(unequal) == 1 and _one_letter_lost(*unequal[0]))
+    if len(unequal) != 1:
+        return not unequal
+    short, long = sorted(unequal[0], key=len)
+    if not (short + long).isalpha() or len(long) < _LEAST_LETTERS or len(long) - len(short) != 1:
+        return False
+    return any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
 
 
 def title_rank(candidate_titles: Iterable[str], title: str) -> int | None:
@@ -239,35 +247,27 @@ def _title_words(title: str) -> tuple[str, ...]:
     return tuple(_DATE_AT_END.sub("", plain).split())
 
 
-def _one_letter_lost(one: str, other: str) -> bool:
-    short, long = sorted((one, other), key=len)
-    if not (short + long).isalpha() or len(long) < _LEAST_LETTERS or len(long) - len(short) != 1:
-        return False
-    return any(long[:at] + long[at + 1 :] == short for at in range(len(long)))
-
-
 def summarize_usage(answers: Iterable[RagAnswer]) -> list[RagUsage]:
     """Return the requests, tokens, cost and times of each strategy, post-processing and model."""
     groups: dict[tuple[str, str, str], list[RagAnswer]] = defaultdict(list)
     for one in answers:
         groups[one.strategy, one.postprocess, one.model].append(replace(one, context_texts=[], answer=""))
-    return [_usage(key, rows) for key, rows in groups.items()]
-
-
-def _usage(key: tuple[str, str, str], rows: Sequence[RagAnswer]) -> RagUsage:
-    outcomes = Counter(row.outcome for row in rows)
-    done = [row for row in rows if row.outcome != "failed"]
-    seconds = {phase: [getattr(row, f"{phase}_s") for row in done] for phase in PHASES}
-    seconds["total"] = [sum(times) for times in zip(*seconds.values(), strict=True)]
-    numbers: dict[str, Any] = {
-        f"{phase}_p{percentile}": float(np.percentile(values, percentile)) if values else None
-        for phase, values in seconds.items()
-        for percentile in (50, 95)
-    }
-    numbers |= {name: outcomes[name] for name in ("answered", "refused", "failed")}
-    for name in ("requests", "prompt_tokens", "completion_tokens", "cost"):
-        numbers[name] = sum(getattr(row, name) for row in rows)
-    return RagUsage(*key, **numbers)
+    usages = []
+    for key, rows in groups.items():
+        outcomes = Counter(row.outcome for row in rows)
+        done = [row for row in rows if row.outcome != "failed"]
+        seconds = {phase: [getattr(row, f"{phase}_s") for row in done] for phase in PHASES}
+        seconds["total"] = [sum(times) for times in zip(*seconds.values(), strict=True)]
+        numbers: dict[str, Any] = {
+            f"{phase}_p{percentile}": float(np.percentile(values, percentile)) if values else None
+            for phase, values in seconds.items()
+            for percentile in (50, 95)
+        }
+        numbers |= {name: outcomes[name] for name in ("answered", "refused", "failed")}
+        for name in ("requests", "prompt_tokens", "completion_tokens", "cost"):
+            numbers[name] = sum(getattr(row, name) for row in rows)
+        usages.append(RagUsage(*key, **numbers))
+    return usages
 
 
 KEYS = ("strategy", "postprocess", "model")
@@ -277,37 +277,34 @@ AGAINST = "question"
 DEPTHS = (1, 6, 24)
 
 
-def _document_recall(depth: int, score: RagScore) -> float | None:
-    return document_recall(depth, score.title_rank)
-
-
-MEASURES: dict[str, Measure] = {
-    **{
-        name: (name, attrgetter(name))
+METRICS: tuple[Metric, ...] = (
+    *(
+        mean_metric(attrgetter(name), name)
         for name in (
             "context_precision", "context_recall", "bert_precision", "bert_recall", "bert_f1", "embedding_similarity",
             "token_f1",
         )
-    },
-    **{f"document_recall_{depth}": ("title_rank", partial(_document_recall, depth)) for depth in DEPTHS},
-    "document_mrr": ("title_rank", lambda score: reciprocal_rank(score.title_rank)),
-}  # fmt: skip
+    ),
+    *(
+        mean_metric(
+            partial(lambda depth, score: document_recall(depth, score.title_rank), depth),
+            f"document_recall_{depth}",
+            field="title_rank",
+        )
+        for depth in DEPTHS
+    ),
+    mean_metric(lambda score: reciprocal_rank(score.title_rank), "document_mrr", field="title_rank"),
+)  # fmt: skip
+"""The metrics of a comparison: functions of a `RagScore`."""
 
 
 def figures(scores: Iterable[RagScore], *, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
-    """Return every measure of each strategy, post-processing and model; one that no row has or lacks is left out."""
+    """Return every metric of each strategy, post-processing and model; one that no row has or lacks is left out."""
     found: list[Figure] = []
     for key, rows in _by_key(scores).items():
-        columns = ScoreColumns(_table(rows))
-        everywhere = np.ones(columns.rows, dtype=np.bool_)
-        slices = [(mean_metric(name), everywhere) for name in MEASURES]
-        estimates = estimate(columns, slices, seed=seed, resamples=resamples)
-        named = dict(zip(KEYS, key, strict=True))
-        found += [
-            Figure.of(name, named, one)
-            for name, one in zip(MEASURES, estimates, strict=True)
-            if one.rows or one.unscored
-        ]
+        columns, named = ScoreColumns(_table(rows)), dict(zip(KEYS, key, strict=True))
+        slices = [(named, metric, every_row(columns)) for metric in METRICS]
+        found += estimate_figures(columns, slices, seed=seed, resamples=resamples)
     return found
 
 
@@ -322,7 +319,7 @@ def differences(
 ) -> list[Difference]:
     """Return the difference of each strategy from `AGAINST`, with the same post-processing and model.
 
-    The differences are on the questions that both have. Measures without two clusters in common are left out. Raises
+    The differences are on the questions that both have. Metrics without two clusters in common are left out. Raises
     ValueError if a question occurs twice for a strategy, post-processing and model.
     """
     cells = {key: PairedRows(_table(rows)) for key, rows in _by_key(scores).items()}
@@ -331,8 +328,7 @@ def differences(
         other = cells.get((AGAINST, postprocess, model))
         if strategy == AGAINST or other is None:
             continue
-        everywhere = np.ones(cell.columns.rows, dtype=np.bool_)
-        slices = [(mean_metric(name), everywhere) for name in MEASURES]
+        slices = [(metric, every_row(cell.columns)) for metric in METRICS]
         shared = {"postprocess": postprocess, "model": model}
         found += [
             replace(one, keys=shared, first={"strategy": strategy}, second={"strategy": AGAINST})
@@ -350,4 +346,4 @@ def _by_key(scores: Iterable[RagScore]) -> dict[tuple[str, str, str], list[RagSc
 
 
 def _table(rows: Sequence[RagScore]) -> pa.Table:
-    return measure_table(rows, MEASURES, cluster=attrgetter("cluster"), question=attrgetter("question_id"))
+    return metric_table(rows, METRICS, cluster=attrgetter("cluster"), question=attrgetter("question_id"))

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from os.path import commonprefix
 from typing import Any
 
 from fdarx_core.rag.metrics import same_title
@@ -53,10 +54,16 @@ def read_questions(place: str, *, strip_title: bool = False) -> tuple[list[RagQu
     known: dict[str, RagQuestion] = {}
 
     def parse(row: dict[str, Any]) -> RagQuestion:
-        one = _parse_row(row)
-        if one.id in known:
-            raise InputError("duplicate", f"an earlier row has the id {one.id} or the same question and title")
-        return known.setdefault(one.id, one)
+        question, title = text_at(row, "question"), text_at(row, "title")
+        if not question:
+            raise InputError("no_question", "the key question holds no text")
+        references = texts_at(row, *_REFERENCES)
+        if not references:
+            raise InputError("no_reference", f"none of {', '.join(_REFERENCES)} holds a text")
+        name = text_at(row, "id") or content_id("rag_question", question, title)
+        if name in known:
+            raise InputError("duplicate", f"an earlier row has the id {name} or the same question and title")
+        return known.setdefault(name, RagQuestion(name, question, references, title, title or name))
 
     rows = parse_rows(read_rows(location, _NEEDED), parse, stage=STAGE)
     rejects = [row for row in rows if isinstance(row, Reject)]
@@ -83,48 +90,26 @@ def without_lead_ins(questions: Sequence[str]) -> list[str]:
     what follows a title is a comma, two spaces or nothing. But several questions are written on one document: their
     title is what they share.
     """
-    after = {at: text[found.end() :] for at, text in enumerate(questions) if (found := _LEAD_IN.match(text))}
+    after = {at: text[match.end() :] for at, text in enumerate(questions) if (match := _LEAD_IN.match(text))}
     groups: dict[str, list[str]] = defaultdict(list)
     for text in after.values():
         groups[text[:_TITLE_KEY].casefold()].append(text)
     titles = {key: _shared_title(texts) for key, texts in groups.items()}
-    return [
-        _without_title(text, after[at], titles[after[at][:_TITLE_KEY].casefold()]) if at in after else text
-        for at, text in enumerate(questions)
-    ]
+    found = list(questions)
+    for at, text in after.items():
+        # an unknown title ends at the first separator, if there is one
+        title, separator = titles[text[:_TITLE_KEY].casefold()], _SEPARATOR.search(text)
+        rest = text[len(title) :] if len(title) >= _TITLE_KEY else text[separator.end() :] if separator else ""
+        rest = rest.lstrip(_SEPARATING)
+        if len(rest) >= _SHORTEST_QUESTION:
+            found[at] = rest[:1].upper() + rest[1:]
+    return found
 
 
 def _shared_title(texts: Sequence[str]) -> str:
     """Return the common beginning of the texts, up to a separator; "" for a single text."""
-    shared = _common_beginning(texts) if len(set(texts)) > 1 else ""
+    shared = commonprefix(list(texts)) if len(set(texts)) > 1 else ""  # noqa: RUF071  # texts, not paths
     if separator := _SEPARATOR.search(shared):
         return shared[: separator.start()]
     within_a_word = any(text[len(shared) : len(shared) + 1].isalnum() for text in texts)
     return shared.rpartition(" ")[0] if within_a_word else shared
-
-
-def _common_beginning(texts: Sequence[str]) -> str:
-    """Return what all texts begin with: what the first and the last in sorted order share, all others share too."""
-    first, last = min(texts), max(texts)
-    pairs = enumerate(zip(first, last, strict=False))
-    return first[: next((at for at, (one, other) in pairs if one != other), min(len(first), len(last)))]
-
-
-def _without_title(whole: str, after: str, title: str) -> str:
-    """Return the question that follows the title; an unknown title ends at the first separator, if there is one."""
-    separator = _SEPARATOR.search(after)
-    rest = after[len(title) :] if len(title) >= _TITLE_KEY else after[separator.end() :] if separator else ""
-    rest = rest.lstrip(_SEPARATING)
-    return rest[:1].upper() + rest[1:] if len(rest) >= _SHORTEST_QUESTION else whole
-
-
-def _parse_row(row: dict[str, Any]) -> RagQuestion:
-    """Return the question of a row. Raises InputError."""
-    question, title = text_at(row, "question"), text_at(row, "title")
-    if not question:
-        raise InputError("no_question", "the key question holds no text")
-    references = texts_at(row, *_REFERENCES)
-    if not references:
-        raise InputError("no_reference", f"none of {', '.join(_REFERENCES)} holds a text")
-    name = text_at(row, "id") or content_id("rag_question", question, title)
-    return RagQuestion(name, question, references, title, title or name)

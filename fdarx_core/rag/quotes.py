@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fdarx_core.baseline.answering import ITEM
-from fdarx_core.baseline.label_statements import parse_passage, quoted
-from fdarx_core.baseline.sentences import sentence_spans
-from fdarx_core.baseline.stems import is_stop_word, stem
+from fdarx_core.baseline.label_statements import ITEM, parse_passage, quoted
 from fdarx_core.rag.label_differences import with_differences
 from fdarx_core.records import AnswerStatement, Citation, SearchHit
 from fdarx_core.retrieval.lexical import Floats, InvertedIndex, length_penalties, saturation, tokenize
+from fdarx_core.text.sentences import sentence_spans
+from fdarx_core.text.stems import is_stop_word, stem
 
 NOTHING_FOUND = "No passage has a word of the question."
 """What stands there without any passage."""

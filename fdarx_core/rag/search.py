@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from fdarx_core.baseline.stems import is_stop_word
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
 from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
-from fdarx_core.retrieval.index.name_completion import normalize_name
+from fdarx_core.retrieval.index.label_drugs import normalize_name
 from fdarx_core.retrieval.index.near_copies import number_differences
 from fdarx_core.retrieval.lexical import Mask, RankedList, tokenize
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.retrieval.retrievers import Retriever
+from fdarx_core.text.stems import is_stop_word
 
 Role = Literal["hypothesis", "rewriter", "scorer", "answerer", "judge"]
 """The roles of models: hypothetical answers (at best by a model tuned on the domain), other wordings of the question, a
@@ -49,11 +51,14 @@ class SearchQuery:
         text: the text.
         share: how many of the candidates it contributes.
         is_question: whether it is encoded as a question, with the encoder's instruction, or as a passage.
+        question: the question that was asked, if the text is another. The drugs that it names choose the labels that
+            are searched; those that only a model has named do not.
     """
 
     text: str
     share: int
     is_question: bool
+    question: str = ""
 
 
 class RagBackend(Protocol):
@@ -80,6 +85,29 @@ class RagBackend(Protocol):
     @property
     def answerer(self) -> str:
         """The name of the model that writes the answers."""
+
+    @property
+    def budget(self) -> int | None:
+        """How many characters of contexts the answering model can be shown; None for any number."""
+
+
+class IndexNames:
+    """The part of a `RagBackend` that finds names in an index which is open in this process."""
+
+    def __init__(self, index: IndexReader) -> None:
+        self._index = index
+
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+        if not self._index.has_labels:
+            return [[] for _ in texts]
+        names = self._index.label_drugs.names
+        return await asyncio.to_thread(lambda: [names.find(text) for text in texts])
+
+    async def absent_drugs(self, text: str) -> list[AbsentDrug]:
+        return find_absent_drugs(self._index, text) if self._index.has_labels else []
+
+    async def has_labels(self) -> bool:
+        return self._index.has_labels
 
 
 def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
@@ -114,12 +142,12 @@ def search_index(
 ) -> list[list[SearchHit]]:
     """Return the k best chunks for each query.
 
-    A query that names drugs of the index's labels returns only their chunks, and those of each drug in turn, unless the
-    filter says otherwise: of 300 questions to a label, each among 699, BM25 put a passage of another drug's label first
-    in 28 % without this rule. Passages of the labels that a query or a filter names are ranked as a collection of their
-    own. Of passages of one drug that are near copies only that of the reference label is returned. Retrievers by words
-    search with the words of `keywords`. With `ChunkFilter.each_drug`, the best passage of each drug comes first, then
-    the second best of each.
+    A query whose question names drugs of the index's labels returns only their chunks, and those of each drug in turn,
+    unless the filter says otherwise: of 300 questions to a label, each among 699, BM25 put a passage of another drug's
+    label first in 28 % without this rule. Passages of the labels that a query or a filter names are ranked as a
+    collection of their own. Of passages of one drug that are near copies only that of the reference label is returned.
+    Retrievers by words search with the words of `keywords`. With `ChunkFilter.each_drug`, the best passage of each drug
+    comes first, then the second best of each.
 
     Uploaded labels change nothing of what a query names, see `ChunkTable.uploads_named`. Passages of uploads come in
     turn with the others, and one of these is the first.
@@ -139,18 +167,19 @@ def search_index(
     found: list[list[SearchHit]] = []
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]
-        search = _PassageSearch(index, query.text, retriever, vector)
+        best = partial(_best_passages, index, index.label_drugs.corrected(query.text), retriever, vector)
         named = _passages_of_drugs(index, query, filter)
-        rankings = [(name, search.best(passing, k, apart=True)) for name, passing in named]
+        rankings = [(name, best(passing, k, apart=True)) for name, passing in named]
         if not named:
-            parts = _uploads_apart(index, index.matching(filter))
+            passing = index.matching(filter)
+            parts = [one for one in (passing & ~index.uploaded, passing & index.uploaded) if one.any()] or [passing]
             if filter.each_drug:
-                ranked, *uploads = (search.best(one, max(k, EACH_DRUG_DEPTH), apart=False) for one in parts)
+                ranked, *uploads = (best(one, max(k, EACH_DRUG_DEPTH), apart=False) for one in parts)
                 # the uploads together come in turn as one more drug, so that many of them do not displace the labels
                 first, *others = _by_drug(index, ranked) or [[]]
                 parts_ranked = [first, *uploads, *others]
             else:
-                parts_ranked = [search.best(one, k, apart=_chooses_labels(filter)) for one in parts]
+                parts_ranked = [best(one, k, apart=_chooses_labels(filter)) for one in parts]
             rankings = [("", one) for one in parts_ranked]
         names: dict[tuple[int, float], str] = {}
         for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
@@ -166,13 +195,13 @@ def search_index(
 
 
 def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilter) -> list[tuple[str, Mask]]:
-    """Return each drug that a query names, and which passages of its labels pass the filter.
+    """Return each drug that the question of a query names, and which passages of its labels pass the filter.
 
-    A query that names a product returns the passages of its labels, or else of all labels of its drug.
+    One that names a product returns the passages of its labels, or else of all labels of its drug.
     """
     if filter.any_drug or filter.each_drug or _chooses_labels(filter):
         return []
-    passing = index.matching(filter)
+    passing, text = index.matching(filter), query.question or query.text
     found: list[tuple[str, Mask]] = []
 
     def add(name: str, *choices: Sequence[int]) -> None:
@@ -180,17 +209,12 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
         masks = (passing & np.isin(index.documents, documents) for documents in choices)
         found.extend([(name, mask) for mask in masks if mask.any()][:1])
 
-    for named in index.label_drugs.named(query.text):
+    for named in index.label_drugs.named(text):
         add(named.name, named.own, named.documents)
         add(named.name, index.uploaded_drugs.documents_of(named.drugs))
-    for named in index.uploads_named(query.text):
+    for named in index.uploads_named(text):
         add(named.name, named.own, named.documents)
     return found
-
-
-def _uploads_apart(index: IndexReader, passing: Mask) -> list[Mask]:
-    """Return the passing passages that nobody uploaded, and the uploaded ones; of two parts those with any passage."""
-    return [one for one in (passing & ~index.uploaded, passing & index.uploaded) if one.any()] or [passing]
 
 
 def _chooses_labels(filter: ChunkFilter) -> bool:
@@ -210,34 +234,26 @@ def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:
     return list(groups.values())
 
 
-class _PassageSearch:
-    """The search for one query among parts of the passages of an index."""
+def _best_passages(
+    index: IndexReader,
+    text: str,
+    retriever: str | Retriever,
+    vectors: Vectors | None,
+    passing: Mask,
+    k: int,
+    *,
+    apart: bool,
+) -> RankedList:
+    """Return the k best passages for a text among the representatives of the passing ones, of shape (passages,).
 
-    def __init__(self, index: IndexReader, text: str, retriever: str | Retriever, vector: Vectors | None) -> None:
-        self._index, self._retriever, self._vector = index, retriever, vector
-        self._text = index.label_drugs.corrected(text)
-
-    def best(self, passing: Mask, k: int, *, apart: bool) -> RankedList:
-        """Return the k best passages among the representatives of the passing ones.
-
-        Args:
-            passing: which passages may be returned, shape (passages,).
-            k: how many to return.
-            apart: whether the passing ones are ranked as a collection of their own, if they are not too few.
-        """
-        index = self._index
-        told = passing & ~index.headings
-        within = index.near_copies.representatives(told if told.any() else passing)
-        [ranked] = index.search(
-            [self._text],
-            k,
-            retriever=self._retriever,
-            vectors=self._vector,
-            within=within,
-            apart=apart and int(within.sum()) >= LEAST_APART,
-            keywords=[keywords(self._text)],
-        )
-        return ranked
+    `apart`: whether the passing ones are ranked as a collection of their own, if they are not too few.
+    """
+    below_headings = passing & ~index.headings
+    within = index.near_copies.representatives(below_headings if below_headings.any() else passing)
+    apart = apart and int(within.sum()) >= LEAST_APART
+    words = [keywords(text)]
+    [ranked] = index.search([text], k, retriever=retriever, vectors=vectors, within=within, apart=apart, keywords=words)
+    return ranked
 
 
 def keywords(text: str) -> str:
@@ -277,13 +293,9 @@ def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
     for name, medicine in absent:
         labels = [OtherLabel(*label) for label in index.labels_with({name, medicine})]
         nearest = index.label_drugs.nearest(name)
-        found.append(AbsentDrug(name, medicine, nearest, len(labels), _newest(_first_of_drugs(labels)), alone))
+        of_drugs = {normalize_name(label.drug): label for label in labels}.values()
+        found.append(AbsentDrug(name, medicine, nearest, len(labels), _newest(of_drugs), alone))
     return found
-
-
-def _first_of_drugs(labels: Iterable[OtherLabel]) -> Iterable[OtherLabel]:
-    """Return one label of each drug's name."""
-    return {normalize_name(label.drug): label for label in labels}.values()
 
 
 def _newest(labels: Iterable[OtherLabel]) -> list[OtherLabel]:

@@ -7,8 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from fdarx_core.baseline.sentences import split_sentences
-from fdarx_core.records import LabelVersion
+from fdarx_core.text.sentences import split_sentences
 
 _OWN_DRUG = "\N{WHITE SQUARE}"
 
@@ -40,7 +39,7 @@ def section_differences(
     Args:
         first: the section's text in the first label.
         second: the section's text in the second label.
-        first_names: the names of the first label's drug, see `own_names`.
+        first_names: the names of the first label's drug, see `names_of_label`.
         second_names: the names of the second label's drug.
         whole: return the sentences that are the same as well.
     """
@@ -52,13 +51,6 @@ def section_differences(
         for kind, a, b, c, d in blocks
         if whole or kind != "equal"
     ]
-
-
-def own_names(drug: str, version: LabelVersion) -> set[str]:
-    """Return the names of a label's own drug: its products, their active substances, and the moieties of these."""
-    products = version.products
-    names = {name for one in products for name in (*one.names, *one.substances, *one.moieties)}
-    return {name for name in (drug, *version.moieties, *names) if name}
 
 
 def _compared(sentences: Collection[str], names: Collection[str]) -> list[str]:

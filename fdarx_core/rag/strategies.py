@@ -52,7 +52,11 @@ class Strategy:
         """
         texts = [(question, True)] if None in replies else self.texts(question, *(replies or [None]))
         shares = _equal_shares(self._total(candidates), len(texts))
-        return [SearchQuery(text, share, asks) for (text, asks), share in zip(texts, shares, strict=True) if share]
+        return [
+            SearchQuery(text, share, asks, "" if text == question else question)
+            for (text, asks), share in zip(texts, shares, strict=True)
+            if share
+        ]
 
     def _total(self, candidates: int) -> int:
         return max(1, candidates // self.part)

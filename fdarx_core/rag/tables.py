@@ -58,59 +58,42 @@ class ComparisonNames:
 _CONTEXTS: Columns = [("Context", name.split()[1], metric) for name, metric in CONTEXT]
 
 
-def table_2(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
-    """Return context precision and recall of each strategy and post-processing. Source: QA-RAG Table 2."""
-    kept = _without_ablations(figures, names)
-    used = _ordered(names.postprocessors, (one.keys["postprocess"] for one in kept))
-    columns = [(group, names.postprocess_title(name), (name, metric)) for group, metric in CONTEXT for name in used]
-    table = _table("Table 2. Contexts by post-processing", kept, names, columns)
-    return _with_judge(table, kept, names)
-
-
-def table_3(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
-    """Return context precision and recall under the main post-processing. Source: QA-RAG Table 3."""
-    kept = _without_ablations(figures, names)
-    return _with_judge(_main_table("Table 3. Contexts", kept, names, _CONTEXTS), _of_main(kept, names), names)
-
-
-def table_4(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
-    """Return the similarity of answers and references. Source: QA-RAG Table 4, which has BERTScore alone."""
-    kept = _without_ablations(figures, names)
-    table = _main_table("Table 4. Answers and reference answers", kept, names, SIMILARITY)
-    if not any(one.metric == "bert_f1" for one in figures):
-        table.notes.append("No BERTScore: no weights for it were given.")
-    return table
-
-
-def table_5(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
-    """Return the parts of QA-RAG alone, with half of the candidates. Source: QA-RAG Table 5."""
-    kept = [one for one in figures if one.keys["strategy"] in (names.whole, *names.ablations)]
-    return _with_judge(_main_table("Table 5. Ablations", kept, names, _CONTEXTS), _of_main(kept, names), names)
-
-
-def documents_table(figures: Sequence[Figure], names: ComparisonNames) -> ResultTable:
-    """Return how often the right document is among the candidates, by strategy. No judge is needed."""
-    kept = _without_ablations(figures, names)
-    return _main_table("The right document among the candidates", kept, names, DOCUMENT)
-
-
-def retrievers_table(figures: Sequence[Figure]) -> ResultTable:
-    """Return the same for each retriever with the question as the query; `figures` are those of `title_figures`."""
-    cells = [(one.keys["strategy"], one.metric, one) for one in figures]
-    return build_table("The right document among the candidates, by retriever", "Retriever", DOCUMENT, cells, CLUSTERS)
-
-
 def paper_tables(
     figures: Sequence[Figure], by_retriever: Sequence[Figure], names: ComparisonNames
 ) -> dict[str, ResultTable]:
-    """Return all these tables by name, if they have a value."""
+    """Return the tables of the paper by name, if they have a value. Source: QA-RAG Tables 2 to 5.
+
+    They are context precision and recall by strategy and post-processing; the same under the main post-processing; the
+    similarity of answers and references, of which the paper has BERTScore alone; the parts of QA-RAG alone, with half
+    of the candidates; and how often the right document is among the candidates, by strategy and by retriever.
+
+    Args:
+        figures: the figures of a comparison.
+        by_retriever: those of `title_figures`, for each retriever with the question as the query.
+        names: the strategies and post-processors.
+    """
+    whole = [one for one in figures if one.keys["strategy"] not in names.ablations]
+    parts = [one for one in figures if one.keys["strategy"] in (names.whole, *names.ablations)]
+    used = _ordered(names.postprocessors, (one.keys["postprocess"] for one in whole))
+    columns = [(group, names.postprocess_title(name), (name, metric)) for group, metric in CONTEXT for name in used]
+    similarity = _main_table("Table 4. Answers and reference answers", whole, names, SIMILARITY)
+    if not any(one.metric == "bert_f1" for one in figures):
+        similarity.notes.append("No BERTScore: no weights for it were given.")
+    cells = [(one.keys["strategy"], one.metric, one) for one in by_retriever]
+    title = "The right document among the candidates"
     found = {
-        "table-2": table_2(figures, names),
-        "table-3": table_3(figures, names),
-        "table-4": table_4(figures, names),
-        "table-5": table_5(figures, names),
-        "documents": documents_table(figures, names),
-        "retrievers": retrievers_table(by_retriever),
+        "contexts-by-postprocessing-table": _with_judge(
+            _table("Table 2. Contexts by post-processing", whole, names, columns), whole, names
+        ),
+        "contexts-table": _with_judge(
+            _main_table("Table 3. Contexts", whole, names, _CONTEXTS), _of_main(whole, names), names
+        ),
+        "similarity-table": similarity,
+        "ablations-table": _with_judge(
+            _main_table("Table 5. Ablations", parts, names, _CONTEXTS), _of_main(parts, names), names
+        ),
+        "documents": _main_table(title, whole, names, DOCUMENT),
+        "retrievers": build_table(f"{title}, by retriever", "Retriever", DOCUMENT, cells, CLUSTERS),
     }
     return {name: table for name, table in found.items() if table.rows}
 
@@ -126,7 +109,18 @@ def usage_table(usages: Sequence[RagUsage], names: ComparisonNames) -> ResultTab
     ]  # fmt: skip
     rows = row_names(((one.strategy, one.model) for one in kept), names)
     by_row = {(one.strategy, one.model): one for one in kept}
-    cells = [(title, key, Estimate(value)) for row, title in rows.items() for key, value in _used(by_row[row]).items()]
+    cells = list[tuple[str, Hashable, Estimate]]()
+    for row, title in rows.items():
+        one = by_row[row]
+        answers = one.answered + one.refused + one.failed
+        used: dict[str, float | None] = {
+            **{f"{phase}_{at}": getattr(one, f"{phase}_{at}") for phase in _PHASES for at in ("p50", "p95")},
+            "requests": one.requests / answers,
+            "1,000 tokens in": one.prompt_tokens / 1000 / answers,
+            "1,000 tokens out": one.completion_tokens / 1000 / answers,
+            "USD": 1000 * one.cost / answers,
+        }
+        cells += ((title, key, Estimate(value)) for key, value in used.items())
     table = build_table(f"Time and cost of an answer, {_main(names)}", "Strategy", columns, cells)
     if failed := sum(one.failed for one in kept):
         table.notes.append(f"Of {failed:,} answers that failed no times are counted.")
@@ -172,10 +166,6 @@ def _table(
     return table
 
 
-def _without_ablations(figures: Sequence[Figure], names: ComparisonNames) -> list[Figure]:
-    return [one for one in figures if one.keys["strategy"] not in names.ablations]
-
-
 def _of_main(figures: Sequence[Figure], names: ComparisonNames) -> list[Figure]:
     return [one for one in figures if one.keys["postprocess"] == names.main]
 
@@ -195,14 +185,3 @@ def _ordered(known: Mapping[str, str], used: Iterable[str]) -> list[str]:
 
 def _main(names: ComparisonNames) -> str:
     return f"post-processing: {names.postprocess_title().lower()}"
-
-
-def _used(one: RagUsage) -> dict[str, float | None]:
-    answers = one.answered + one.refused + one.failed
-    return {
-        **{f"{phase}_{at}": getattr(one, f"{phase}_{at}") for phase in _PHASES for at in ("p50", "p95")},
-        "requests": one.requests / answers,
-        "1,000 tokens in": one.prompt_tokens / 1000 / answers,
-        "1,000 tokens out": one.completion_tokens / 1000 / answers,
-        "USD": 1000 * one.cost / answers,
-    }

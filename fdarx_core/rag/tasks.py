@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from fdarx_core.baseline.search_texts import hypothetical_answer, made_up_passage, other_questions, relevance
+from fdarx_core.baseline.answering import hypothetical_answer, made_up_passage, other_questions, relevance
 from fdarx_core.llm import CutTo, Note, Reply, Task, source_digest
 from fdarx_core.rag.metrics import JUDGE_TASKS
 from fdarx_core.verify.language_model import JUDGE_CLAIM
@@ -66,6 +66,8 @@ QUESTION_SCOPE = Task.load("question_scope", ScopeReply)
 """Whether a question asks which labels say something."""
 ANSWER_WITH_CITATIONS = Task.load("answer_with_citations", str)
 """The answer to a question from numbered contexts. Source: QA-RAG §2.5."""
+COMPARE_DRUGS = Task.load("compare_drugs", str)
+"""What the answers for several drugs have in common, and how they differ."""
 
 RAG_TASKS: dict[str, Task[Any]] = {
     **{
@@ -78,6 +80,7 @@ RAG_TASKS: dict[str, Task[Any]] = {
             QUESTION_SCOPE,
             SCORE_CHUNK,
             ANSWER_WITH_CITATIONS,
+            COMPARE_DRUGS,
             JUDGE_CLAIM,
         )
     },
@@ -85,6 +88,6 @@ RAG_TASKS: dict[str, Task[Any]] = {
 }
 """All tasks of answering questions, of verifying and of judging answers, by name."""
 RAG_RULES_VERSION = source_digest(
-    "fdarx_core.baseline", "fdarx_core.labels", "fdarx_core.rag.metrics", "fdarx_core.verify"
+    "fdarx_core.baseline", "fdarx_core.text", "fdarx_core.labels", "fdarx_core.rag.metrics", "fdarx_core.verify"
 )
 """The state of the baseline's rules: `Baseline(RAG_TASKS, RAG_RULES_VERSION)`."""

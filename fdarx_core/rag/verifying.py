@@ -4,66 +4,65 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 from fdarx_core.llm import Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.search import RagBackend
 from fdarx_core.records import Response
-from fdarx_core.verify import AUTO, TextPair, Unjudged, Verdict, VerificationEngine, open_engine, verdict_of, verify
+from fdarx_core.verify import (
+    AUTO,
+    Judgement,
+    TextPair,
+    Unjudged,
+    Verdict,
+    VerificationEngine,
+    open_engine,
+    verdict_of,
+    verify,
+)
 from fdarx_core.verify.engine import RuleEngine
 from fdarx_core.verify.exact import ENGINE
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 
-class StatementVerifier(Protocol):
-    """Verifies statements of one answer. `responses` are the replies of the model that was asked, if one was."""
+class StatementVerifier:
+    """Verifies statements of one answer: by an engine, else by the model that answers, else by exact matching.
 
-    @property
-    def name(self) -> str: ...
+    Attributes:
+        name: the name of the engine or model.
+        responses: the replies of the model, if it was asked.
+    """
 
-    @property
-    def responses(self) -> Sequence[Response]: ...
-
-    async def verify(self, pairs: Sequence[TextPair]) -> list[Verdict]:
-        """Return a verdict for each pair, in order; undecided where the verifier fails."""
-
-
-class EngineVerifier:
-    """An engine of `fdarx_core.verify`; one that runs a model does so in a thread."""
-
-    responses: tuple[Response, ...] = ()
-
-    def __init__(self, engine: VerificationEngine) -> None:
-        self._engine, self.name = engine, engine.name
-
-    async def verify(self, pairs: Sequence[TextPair]) -> list[Verdict]:
-        if isinstance(self._engine, RuleEngine):
-            return verify(pairs, self._engine)
-        return await asyncio.to_thread(verify, pairs, self._engine)
-
-
-class AnswererVerifier:
-    """The model that answers, asked about each statement with all that it cites; requests run concurrently."""
-
-    def __init__(self, backend: RagBackend) -> None:
-        self._backend, self.name = backend, backend.answerer
+    def __init__(self, backend: RagBackend, engine: VerificationEngine | None) -> None:
+        self._backend = backend
+        self._engine = ENGINE if engine is None and backend.answerer == BASELINE else engine
+        self.name = backend.answerer if self._engine is None else self._engine.name
         self.responses = list[Response]()
 
     async def verify(self, pairs: Sequence[TextPair]) -> list[Verdict]:
+        """Return a verdict for each pair, in order; undecided where the verifier fails.
+
+        An engine that runs a model does so in a thread. The model that answers is asked about each statement with all
+        that it cites; requests run concurrently.
+        """
+        if isinstance(self._engine, RuleEngine):
+            return verify(pairs, self._engine)
+        if self._engine is not None:
+            return await asyncio.to_thread(verify, pairs, self._engine)
         try:
             responses = await self._backend.ask("answerer", [(JUDGE_CLAIM, judge_asked([pair])) for pair in pairs])
         except Exception as error:  # the answer is there already: it stays, unverified
             return [verdict_of(Unjudged(f"failed_request: {error}"), self.name) for _ in pairs]
         self.responses += responses
-        return [self._verdict(pair, response) for pair, response in zip(pairs, responses, strict=True)]
-
-    def _verdict(self, pair: TextPair, response: Response) -> Verdict:
-        try:
-            [judgement] = read_judged(response, [pair])
-        except Unparsable as error:
-            return verdict_of(Unjudged(f"{error.reason}: {error.detail}"), self.name)
-        return verdict_of(judgement, self.name)
+        verdicts = list[Verdict]()
+        for pair, response in zip(pairs, responses, strict=True):
+            judgement: Judgement
+            try:
+                [judgement] = read_judged(response, [pair])
+            except Unparsable as error:
+                judgement = Unjudged(f"{error.reason}: {error.detail}")
+            verdicts.append(verdict_of(judgement, self.name))
+        return verdicts
 
 
 def named_engine(verifier: str, answerer: str) -> VerificationEngine | None:
@@ -73,13 +72,6 @@ def named_engine(verifier: str, answerer: str) -> VerificationEngine | None:
     `open_engine` raises.
     """
     return None if verifier == AUTO and answerer != BASELINE else open_engine(verifier)
-
-
-def statement_verifier(backend: RagBackend, engine: VerificationEngine | None) -> StatementVerifier:
-    """Return the verifier of one answer. Without an engine it is the answering model, or exact matching without one."""
-    if engine is None and backend.answerer != BASELINE:
-        return AnswererVerifier(backend)
-    return EngineVerifier(engine or ENGINE)
 
 
 async def medicines_in(backend: RagBackend, texts: Sequence[str]) -> list[list[tuple[str, ...]]]:

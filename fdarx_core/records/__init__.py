@@ -24,7 +24,6 @@ from fdarx_core.records.evaluation import SettingProgress as SettingProgress
 from fdarx_core.records.factuality import CheckedAnswer as CheckedAnswer
 from fdarx_core.records.factuality import Claim as Claim
 from fdarx_core.records.factuality import ClaimVerdict as ClaimVerdict
-from fdarx_core.records.factuality import Contraindication as Contraindication
 from fdarx_core.records.factuality import Evidence as Evidence
 from fdarx_core.records.factuality import FactualityScore as FactualityScore
 from fdarx_core.records.factuality import PairVerdict as PairVerdict

@@ -56,8 +56,15 @@ def to_table(rows: Iterable[Any], record: type) -> pa.Table:
     kept = list(rows)
     schema = arrow_schema(record)
     if hasattr(record, "to_row"):
-        return _keyed_table([row.to_row() for row in kept], schema)
-    columns = [_column([getattr(row, name) for row in kept], schema.field(name).type) for name in schema.names]
+        keyed = [row.to_row() for row in kept]
+        types = {field.name: field.type for field in schema if not pa.types.is_map(field.type)}
+        names = dict.fromkeys((*(name for row in keyed for name in row), *types))
+        texts = pa.string()
+        return pa.table({name: pa.array([row.get(name) for row in keyed], types.get(name, texts)) for name in names})
+    columns: list[pa.Array] = []
+    for field in schema:
+        values = [getattr(row, field.name) for row in kept]
+        columns.append(pa.array(map(_plain, values) if pa.types.is_nested(field.type) else values, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -71,16 +78,6 @@ def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
     columns = [_typed(table.column(name).to_pylist(), hints[name]) for name in names]
     for values in zip(*columns, strict=True):
         yield record(**dict(zip(names, values, strict=True)))
-
-
-def _keyed_table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    types = {field.name: field.type for field in schema if not pa.types.is_map(field.type)}
-    names = dict.fromkeys((*(name for row in rows for name in row), *types))
-    return pa.table({name: pa.array([row.get(name) for row in rows], types.get(name, pa.string())) for name in names})
-
-
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array(map(_plain, values) if pa.types.is_nested(kind) else values, kind)
 
 
 def _plain(value: Any) -> Any:

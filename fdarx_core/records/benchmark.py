@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from fdarx_core.records.question_types import QUESTION_TYPES
+
 
 @dataclass(slots=True)
 class Request:
@@ -63,8 +65,8 @@ def content_id(*parts: str) -> str:
 class QuestionAnswer:
     """One benchmark question with its gold answer and gold passages.
 
-    `type` is factual, multihop or refusal; `answer_kind` refines it (dose, action, condition, reason, yes_no, list,
-    numeric and factual for one section; multihop; refusal);
+    `type` is the name of a `QuestionType`: factual, multihop, refusal, or that of a package; `answer_kind` refines it
+    (dose, action, condition, reason, yes_no, list, numeric and factual for one section; multihop; refusal);
     `source` is what it was made from (section, section_pair, twin, or transfer: a question that another label answers);
     `difficulty` is direct, several or table for one section, bridge, comparison or computation for two; `category` is
     one of the nine label topics of FDARxBench §B.4. `gold_passages` are doc_chunk_index values; for each, `gold_codes`
@@ -105,6 +107,11 @@ class QuestionAnswer:
     verdict_keys: list[str] = field(default_factory=list)
     unscored: list[str] = field(default_factory=list)
     known_without_label: bool = False
+
+    @property
+    def answerable(self) -> bool:
+        """Whether its label has the answer. Raises KeyError for a type that no installed package has."""
+        return QUESTION_TYPES[self.type].answerable
 
 
 @dataclass(slots=True)

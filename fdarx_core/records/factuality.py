@@ -85,11 +85,9 @@ class PairVerdict:
 
     `kind` is evidence (`rank` from 1 in the order of the search), reference (which replaces evidence without retrieval:
     `rank` 0), all_statements (a claim and all must-have and nice-to-have statements), must_have and nice_to_have (a
-    statement, `number`, and the whole answer; `claim_id` is "" there), or safety (what the label says of a safety
-    candidate, and a claim, or the sentence where no claim has its words; `claim_id` is "" there). `start` and `end`
-    bound the deciding window of the passage. The probabilities are None if the pair was not judged; then `reason` says
-    why, else it explains the judgment. `engine` names the engine. `on_subject` tells whether the passage speaks of the
-    claim's drug.
+    statement, `number`, and the whole answer; `claim_id` is "" there). `start` and `end` bound the deciding window of
+    the passage. The probabilities are None if the pair was not judged; then `reason` says why, else it explains the
+    judgment. `engine` names the engine. `on_subject` tells whether the passage speaks of the claim's drug.
     """
 
     answer_id: str
@@ -133,7 +131,8 @@ class FactualityScore:
     Contra@5); `decided` is the share of these among the claims that were judged, `coverage` the share of all claims
     with a passage that speaks of their drug. `similarity` is the first term of FAS, by the measure of the run. Overlaps
     are the best over the references. `completeness` is the share of must-have statements that the answer entails,
-    reduced by contradictions; `stated_in_references` is the share of its claims that the statements entail.
+    reduced by contradictions; `stated_in_references` is the share of its claims that the statements entail. `flags` and
+    `dropped_flags` count the safety flags, and those that are dropped because a quotation of them is not verbatim.
     """
 
     answer_id: str
@@ -164,44 +163,17 @@ class FactualityScore:
     completeness: float | None = None
     stated_in_references: float | None = None
     flags: int = 0
+    dropped_flags: int = 0
     unscored: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Contraindication:
-    """One thing that Contraindications, Boxed Warning (34066-1) or Drug Interactions (34073-7) of a label forbid.
-
-    `kind` is population, condition or drug; `subject` is what is forbidden, in few words of the label; `exceptions` is
-    the part that allows it, "" for none; `strength` is forbidden or avoid. `statement` is the sentence of the label, in
-    passage `marker` of `set_id`.
-    `substances` are the names of the active ingredients, `uniis` their codes, `aliases` all names of the drug.
-    """
-
-    id: str
-    set_id: str
-    drug: str
-    aliases: list[str]
-    substances: list[str]
-    uniis: list[str]
-    section: str
-    kind: str
-    subject: str
-    statement: str
-    marker: str
-    source: str = ""
-    exceptions: str = ""
-    strength: str = "forbidden"
 
 
 @dataclass(slots=True)
 class SafetyFlag:
     """A passage of an answer that may do harm; flags are not part of FAS.
 
-    `kind` is dose_missing, dose_unsupported, contraindicated_population, contraindicated_condition,
-    contraindicated_drug, or contradicted_by_label for any other claim that a label contradicts. `text` is
-    `answer[start:end]`, empty for a missing dose; `because` is what the label says, with `set_id` and `marker`;
-    `subject` is the dose, population or drug, or the title of the section that contradicts. `status` is flagged where a
-    model has found a contradiction, to_review where a rule has proposed it and no model has decided.
+    `kind` is contraindication, interaction, dose or warning for a statement that the label contradicts, or
+    dose_missing. `text` is `answer[start:end]`, empty for a missing dose; `because` is the words of the label that
+    contradict it, in passage `marker` of `set_id`; `subject` is the title of its section, "dose" for a missing dose.
     """
 
     answer_id: str
@@ -214,4 +186,3 @@ class SafetyFlag:
     because: str
     set_id: str = ""
     marker: str = ""
-    status: str = "flagged"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from fdarx_core.records.search import LabelVersion, NumberDifference, SearchHit
+from fdarx_core.records.search import NumberDifference, SearchHit
 
 
 @dataclass(slots=True)
@@ -41,36 +41,6 @@ class Citation:
     def drug(self) -> str:
         """The drug of the label, "" for another document."""
         return self.hit.drug
-
-    @property
-    def moieties(self) -> list[str]:
-        """The active moieties of the label's drug, none for another document."""
-        return self.hit.moieties
-
-    @property
-    def effective_date(self) -> str:
-        """The date of the label's version in ISO 8601, "" for another document."""
-        return self.hit.effective_date
-
-    @property
-    def version(self) -> int:
-        """The number of the label's version, 0 for another document."""
-        return self.hit.version
-
-    @property
-    def section(self) -> str:
-        """The section path of the passage, "" for another document."""
-        return self.hit.section
-
-    @property
-    def section_code(self) -> str:
-        """The LOINC code of the label's section, "" for another document."""
-        return self.hit.section_code
-
-    @property
-    def label(self) -> LabelVersion:
-        """What SPL says of the label's version; empty for another document."""
-        return self.hit.label
 
     @property
     def uploaded_by(self) -> str:

@@ -57,6 +57,9 @@ class LabelVersion:
     document_type_name: str = ""
 
 
+_NO_LABEL = LabelVersion()
+
+
 @dataclass(slots=True)
 class Chunk:
     """A piece of a document in an index.
@@ -198,7 +201,7 @@ class SearchHit:
     @property
     def label(self) -> LabelVersion:
         """What SPL says of the label's version; empty for another document."""
-        return self.chunk.label or LabelVersion()
+        return self.chunk.label or _NO_LABEL
 
     @property
     def moieties(self) -> list[str]:

@@ -13,8 +13,7 @@ import orjson
 from fdarx_core.factuality.scores import ScoringMethod, class_of
 from fdarx_core.factuality.tables import Summary
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.report.names import PAGE_STYLES, PAGE_WORDS
-from fdarx_core.report.page_engine import readable
+from fdarx_core.report.page_engine import PAGE_STYLES, PAGE_WORDS, readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class FactualityResults:
     """The results of a factuality run. `info` is the content of the finished run.json; its `notes` are shown.
 
     `answers` is read once, so that it may read the run part by part; a bounded sample is kept. `rejects` counts
-    rejected rows by stage and reason, `contraindications` the rows of that table.
+    rejected rows by stage and reason.
     """
 
     info: Mapping[str, Any]
@@ -96,7 +95,6 @@ class FactualityResults:
     summary: Summary
     answers: Iterable[ScoredAnswer]
     rejects: Mapping[tuple[str, str], int]
-    contraindications: int = 0
 
 
 WHOLE = 1_800
@@ -114,19 +112,18 @@ def excerpts_of(text: str, windows: Iterable[tuple[int, int]]) -> list[Excerpt]:
     """Return separate excerpts in order; each is `text[start : start + len(excerpt)]`."""
     if len(text) <= WHOLE:
         return [(0, text)]
+    around: list[tuple[int, int]] = []
+    for start, end in windows:
+        low, high = max(start - AROUND, 0), min(min(end, start + MOST) + AROUND, len(text))
+        after = text.find(" ", high)
+        around.append((text.rfind(" ", 0, low + 1) + 1, len(text) if after < 0 else after))
     ranges: list[tuple[int, int]] = []
-    for start, end in sorted(_around(text, *window) for window in windows):
+    for start, end in sorted(around):
         if ranges and start <= ranges[-1][1]:
             ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
         else:
             ranges.append((start, end))
     return [(start, text[start:end]) for start, end in ranges]
-
-
-def _around(text: str, start: int, end: int) -> tuple[int, int]:
-    low, high = max(start - AROUND, 0), min(min(end, start + MOST) + AROUND, len(text))
-    after = text.find(" ", high)
-    return text.rfind(" ", 0, low + 1) + 1, len(text) if after < 0 else after
 
 
 Piece = tuple[str, tuple[int, ...]]
@@ -155,9 +152,6 @@ def _pieces(answer: str, start: int, end: int, flags: Sequence[SafetyFlag]) -> I
         yield answer[low:high], over
 
 
-Window = tuple[int, int]
-
-
 def weight_of(item: Any) -> int:
     """Return the bytes of an item as JSON in a script element, where each of <, > and & takes six."""
     written = orjson.dumps(item)
@@ -182,30 +176,25 @@ def passages_of(
 
     Passages that decided a verdict come first.
     """
-    windows: dict[str, list[Window]] = defaultdict(list)
+    windows: dict[str, list[tuple[int, int]]] = defaultdict(list)
     found: dict[str, Evidence] = {}
     for one in shown:
         found.update(one.evidence)
         for pair in pairs_shown(one, method):
             windows[pair.evidence_id].append((pair.start, pair.end))
     deciding = [verdict.evidence_id for one in shown for verdict in one.verdicts if verdict.evidence_id in windows]
-    ordered = list(dict.fromkeys([*deciding, *windows]))
     rows: dict[str, list[Any]] = {}
-    for name in ordered:
-        row = _passage(found[name], windows[name])
+    for name in dict.fromkeys([*deciding, *windows]):
+        evidence = found[name]
+        source, year = SOURCE_NAMES.get(evidence.source, evidence.source), str(evidence.year or "")
+        label = f"label {evidence.set_id}" if evidence.set_id else ""
+        where = " · ".join(filter(None, (source, evidence.section, evidence.place, year, label)))
+        title = evidence.title or evidence.drug or evidence.id
+        row = [title, where, len(evidence.text), excerpts_of(evidence.text, windows[name])]
         weight = weight_of(row)
         rows[name] = row if weight <= budget else [*row[:3], None]
         budget -= weight if weight <= budget else 0
     return list(rows.values()), {name: at for at, name in enumerate(rows)}
-
-
-def _passage(evidence: Evidence, windows: Sequence[Window]) -> list[Any]:
-    year = str(evidence.year) if evidence.year else ""
-    parts = [SOURCE_NAMES.get(evidence.source, evidence.source), evidence.section, evidence.place, year]
-    label = f"label {evidence.set_id}" if evidence.set_id else ""
-    title = evidence.title or evidence.drug or evidence.id
-    where = " · ".join(part for part in (*parts, label) if part)
-    return [title, where, len(evidence.text), excerpts_of(evidence.text, windows)]
 
 
 FOR_ANSWERS = 2_200_000
@@ -253,6 +242,13 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
     pairs: dict[str, list[PairVerdict]] = defaultdict(list)
     for pair in pairs_shown(one, method):
         pairs[pair.claim_id].append(pair)
+    statements = []  # kind and text of each reference statement; verdict, probability and reason for this answer
+    for pair in pairs_of(one, method):
+        if pair.kind in STATEMENT_KINDS:
+            texts = answer.must_have if pair.kind == "must_have" else answer.nice_to_have
+            verdict, share = class_of(pair, method.threshold)
+            reason = reason_name(pair.reason)
+            statements.append([readable(pair.kind), texts[pair.number], verdict, _short(share), reason])
     return {
         "id": answer.id, "model": answer.model, "dataset": answer.dataset, "setting": answer.setting,
         "type": answer.type, "question": answer.question, "drug": answer.drug, "set_id": answer.set_id,
@@ -262,21 +258,16 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
             _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in one.claims
         ],
         "flags": [
-            [_flag_name(flag), flag.text, flag.subject, flag.drug, flag.because,
+            [FLAG_NAMES.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
              flag.marker, flag.set_id]
             for flag in one.flags
         ],
         "terms": [_short(score.similarity), _short(score.support), _short(score.contra), _short(score.fas)],
         "scores": {name: _short(getattr(score, name)) for name in SCORES},
         "unscored": [unscored_name(entry) for entry in score.unscored],
-        "statements": [*_statements(one, method)],
+        "statements": statements,
         "references": answer.references[:1],
     }  # fmt: skip
-
-
-def _flag_name(flag: SafetyFlag) -> str:
-    name = FLAG_NAMES.get(flag.kind, readable(flag.kind))
-    return f"To be reviewed: {name}" if flag.status == "to_review" else name
 
 
 def _claim(text: str, resolved: str, verdict: ClaimVerdict | None, pairs: Sequence[PairVerdict]) -> dict[str, Any]:
@@ -284,32 +275,22 @@ def _claim(text: str, resolved: str, verdict: ClaimVerdict | None, pairs: Sequen
 
     `resolved` is "" if it equals the text of the claim.
     """
-    ordered = sorted(pairs, key=lambda pair: (not _decides(pair, verdict), pair.rank))
+
+    def decides(pair: PairVerdict) -> bool:
+        return verdict is not None and bool(verdict.evidence_id) and pair.evidence_id == verdict.evidence_id
+
     return {
         "resolved": "" if resolved == text else resolved,
         "verdict": verdict.verdict if verdict else "unscored",
         "score": _short(verdict.score) if verdict else None,
-        "decided": any(_decides(pair, verdict) for pair in pairs),
+        "decided": any(map(decides, pairs)),
         "reason": reason_name(verdict.reason if verdict else "not_judged"),
         "pairs": [
             [pair.evidence_id, pair.rank, _short(pair.entailment), _short(pair.neutral), _short(pair.contradiction),
              pair.start, pair.end, reason_name(pair.reason), pair.on_subject]
-            for pair in ordered
+            for pair in sorted(pairs, key=lambda pair: (not decides(pair), pair.rank))
         ],
     }  # fmt: skip
-
-
-def _decides(pair: PairVerdict, verdict: ClaimVerdict | None) -> bool:
-    return verdict is not None and bool(verdict.evidence_id) and pair.evidence_id == verdict.evidence_id
-
-
-def _statements(one: ScoredAnswer, method: ScoringMethod) -> Iterator[list[Any]]:
-    """Yield kind and text of each reference statement, and verdict, probability and reason for this answer."""
-    for pair in pairs_of(one, method):
-        if pair.kind in STATEMENT_KINDS:
-            statements = one.answer.must_have if pair.kind == "must_have" else one.answer.nice_to_have
-            verdict, score = class_of(pair, method.threshold)
-            yield [readable(pair.kind), statements[pair.number], verdict, _short(score), reason_name(pair.reason)]
 
 
 def _short(value: float | None) -> float | None:

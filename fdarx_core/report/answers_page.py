@@ -6,35 +6,171 @@ the cited passages) is in further blocks, each of a group of labels, which the s
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fdarx_core.evaluation.gold import PassageKey, gold_keys
+from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
+from fdarx_core.evaluation.scoring import FAULTS
+from fdarx_core.evaluation.tables import BASELINE
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer, SettingProgress, content_id
-from fdarx_core.report.answers import (
-    EVIDENCE,
-    KINDS,
-    AnswerSources,
-    JudgedAnswer,
-    asks_for_citations,
-    citation_mark,
-    cited_places,
-    explain,
-    kind_of,
-    prompt_passages,
-    reason_of,
-)
-from fdarx_core.report.names import GROUP_NAMES, PAGE_WORDS, setting_name
-from fdarx_core.report.page_engine import packed, readable, render_page
+from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer, SettingProgress
+from fdarx_core.records.question_types import UNANSWERABLE_TYPES
+from fdarx_core.report.browse import BrowseTable, chosen_labels
+from fdarx_core.report.page_engine import PAGE_WORDS, group_name, readable, render_page, setting_name, template_macros
 from fdarx_core.storage import RunDirectory, read_records, read_table
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """An answer: its kind (a key of `KINDS`), the prediction, and the grade if it has one."""
+
+    kind: str
+    prediction: Prediction
+    grade: Grade | None
+
+
+@dataclass(slots=True)
+class AnswerSources:
+    """Questions by id, passages by label and index, and for each question its equivalent passages.
+
+    `equivalents` gives for each passage the gold passage that states the same, and the reason.
+    """
+
+    questions: dict[str, QuestionAnswer] = field(default_factory=dict)
+    passages: dict[PassageKey, Passage] = field(default_factory=dict)
+    equivalents: dict[str, dict[int, tuple[int, str]]] = field(default_factory=lambda: defaultdict(dict))
+
+    def equivalent_gold(self, question: QuestionAnswer, place: PassageKey) -> tuple[int, str] | None:
+        """Return the gold passage that states the same as this one, and the reason."""
+        return self.equivalents.get(question.id, {}).get(place[1]) if place[0] == question.set_id else None
+
+    def gold_among(self, question: QuestionAnswer, places: Sequence[PassageKey]) -> int:
+        """Return how many gold passages are among the places, themselves or by a passage that states the same."""
+        alike = {same[0] for place in places if (same := self.equivalent_gold(question, place))}
+        return sum(place in places or place[1] in alike for place in gold_keys(question))
+
+
+def cited_places(prediction: Prediction) -> list[PassageKey]:
+    """Return the cited passages in the order of the citations."""
+    return passage_keys(prediction.set_id, prediction.cited, prediction.cited_set_ids)
+
+
+def prompt_passages(prediction: Prediction) -> list[PassageKey]:
+    """Return the passages of the prompt in its order."""
+    return passage_keys(prediction.set_id, prediction.shown, prediction.shown_set_ids)
+
+
+EVIDENCE = PAGE_WORDS["evidence_shown"]
+"""Whether the evidence was in the prompt, as the filter of the page names it."""
+
+_ANSWERABLE_FAULTS = ("incorrect", "not_attempted", "false_refusal")
+"""The faults in answers to answerable questions; kinds without a verdict do not show how passages were read."""
+
+
+def _worded(macro: str, *about: Any) -> str:
+    """Return the sentences of a macro of the template."""
+    return " ".join(str(getattr(template_macros("answers.txt.j2"), macro)(*about)).split())
+
+
+def classify_evidence(answer: JudgedAnswer, question: QuestionAnswer, sources: AnswerSources) -> tuple[str, str]:
+    """Return a key of `EVIDENCE`, and a sentence about this answer, "" if there is nothing to say."""
+    prediction, gold = answer.prediction, gold_keys(question)
+    if not question.answerable:
+        return "unanswerable", ""
+    if prediction.setting == "closed_book":
+        return "memory", "No passage was shown: the model had only its memory."
+    if answer.kind not in (*_ANSWERABLE_FAULTS, "correct") or not prediction.shown or not gold:
+        return "unknown", ""
+    shown = prompt_passages(prediction)
+    found = sources.gold_among(question, shown)
+    if answer.kind == "correct":
+        seen = found == len(gold)
+        return ("seen", "") if seen else ("unseen", "The prompt did not hold every gold passage.")
+    key = "shown" if found == len(gold) else "partly" if found else "missing"
+    alike = found - sum(place in shown for place in gold)
+    return key, _worded("evidence", key, answer, len(gold), found, alike)
+
+
+def asks_for_citations(setting: str) -> bool:
+    """Return whether a setting asks for citations; settings that the user named may."""
+    return setting not in ("closed_book", "oracle")
+
+
+def citation_note(prediction: Prediction, question: QuestionAnswer, sources: AnswerSources) -> str:
+    """Return a sentence that counts the citations, "" if none were asked for or there is no answer."""
+    if prediction.outcome != "answered" or not asks_for_citations(prediction.setting):
+        return ""
+    cited = cited_places(prediction)
+    marks = [citation_mark(question, key, sources)[0] for key in cited]
+    found = sources.gold_among(question, cited)
+    return _worded("citations", marks, prediction.cited_unknown, len(gold_keys(question)), found)
+
+
+def citation_mark(question: QuestionAnswer, place: PassageKey, sources: AnswerSources) -> tuple[str, str]:
+    """Return gold, same or "" for a cited passage, with the words for it."""
+    if place in gold_keys(question):
+        return "gold", "gold"
+    if replaced := sources.equivalent_gold(question, place):
+        return "same", f"states the same as PASSAGE_{replaced[0]:04d} ({readable(replaced[1])})"
+    return "", "not gold"
+
+
+def explain(answer: JudgedAnswer, sources: AnswerSources) -> dict[str, Any]:
+    """Explain an answer to a reader who sees the question, both answers and the passages.
+
+    Returns:
+        `finding` says what is wrong or right and `detail` what the judge said, or why there is no answer; `evidence` is
+        a key of `EVIDENCE`; `notes` are sentences on the passages of the prompt and the citations.
+    """
+    question = sources.questions[answer.prediction.question_id]
+    evidence, shown = classify_evidence(answer, question, sources)
+    notes = [shown, citation_note(answer.prediction, question, sources)]
+    reason, grade = reason_of(answer), answer.grade
+    if answer.kind in ("hallucinated", "false_refusal", "declined"):
+        detail = ""
+    elif grade and grade.detail:
+        by_rules = grade.judge == BASELINE
+        lead = PAGE_WORDS["detail_leads"].get(grade.reason, "")
+        detail = f"{lead}{grade.detail}" if by_rules else f"“{grade.detail}”"
+    else:
+        detail = readable(answer.prediction.reason)
+    return {
+        "finding": _worded("finding", answer, question, reason, FAULTS.get(reason, readable(reason))),
+        "detail": detail,
+        "evidence": evidence,
+        "notes": [note for note in notes if note],
+    }
+
+
+def reason_of(answer: JudgedAnswer) -> str:
+    """Return the reason to filter by: that of the judge, or of a missing or unreadable reply; "" without one."""
+    if answer.kind in ("failed", "unparsed"):
+        return answer.prediction.reason
+    return "" if answer.grade is None or answer.grade.reason == "unnamed" else answer.grade.reason
+
+
+KINDS = PAGE_WORDS["answers"]
+"""The kinds of answers, as the page names them."""
+
+NO_VERDICT = frozenset({"unparsed", "unscored", "failed"})
+"""Kinds that are in no accuracy, because they do not show how good an answer is."""
+
+
+def kind_of(question_type: str, outcome: str, grade: str) -> str:
+    """Return a key of `KINDS`; `grade` is "" where there is none."""
+    if outcome in ("failed", "unparsed"):
+        return outcome
+    if question_type in UNANSWERABLE_TYPES:
+        return "hallucinated" if outcome == "answered" else "declined"
+    if outcome == "refused":
+        return "false_refusal"
+    return grade or "unscored"
+
 
 MOST_ANSWERS = 20_000
 """Answers of the page; of a larger evaluation it has the answers on some labels, which a hash picks."""
-BLOCK = 400_000
-"""Characters of texts after which a block of details ends."""
 CITED_SHOWN = 12
 """Cited passages that are shown with their text."""
 FIELDS = ("model", "setting", "type", "kind", "reason", "evidence", "topic")
@@ -64,116 +200,42 @@ def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
     return counts
 
 
-@dataclass(slots=True)
-class AnswerTable:
-    """The list and the details of the page, as JSON values for its script.
+def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: AnswerSources) -> None:
+    """Add an answer to the question at a position, with its explanation, its gold passages and the cited passages."""
+    prediction, question = answer.prediction, sources.questions[answer.prediction.question_id]
+    why, shown, cited = explain(answer, sources), prompt_passages(prediction), cited_places(prediction)
 
-    `columns` has the id and the question of each answer and, for each field, the position of its value in `values`.
-    `questions` are the distinct questions: id, text, gold answer, drug, topic and set id. `blocks` has the passages and
-    the explanations of groups of answers; `starts` has the answer with which each block begins.
-    """
+    def keep(place: PassageKey) -> int:
+        passage = sources.passages[place]
+        named = passage.section_path or passage.section_title
+        title = named or SECTION_NAMES.get(passage.core_code, "untitled section")
+        section = f"{passage.section_number} {title}" if passage.section_number else title
+        return table.keep_passage(place, passage.text, passage.marker, section, passage.set_id)
 
-    columns: dict[str, list[Any]] = field(
-        default_factory=lambda: {name: [] for name in ("id", "question", "answer", *FIELDS)}
-    )
-    questions: list[list[str]] = field(default_factory=list)
-    blocks: list[dict[str, list[Any]]] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    _places: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in FIELDS})
-    _passages: dict[PassageKey, int] = field(default_factory=dict)
-    _size: int = BLOCK
-
-    @property
-    def values(self) -> dict[str, list[str]]:
-        """The values of each field, by their positions."""
-        return {name: list(places) for name, places in self._places.items()}
-
-    def begin_label(self) -> None:
-        """Begin a new block, if the last one is large enough; the answers on a label are in one block."""
-        if self._size >= BLOCK:
-            self.blocks.append({"passages": [], "rows": []})
-            self.starts.append(len(self.columns["id"]))
-            self._passages, self._size = {}, 0
-
-    def add_question(self, question: QuestionAnswer) -> int:
-        """Add a question; return its position."""
-        text = [question.id, question.question, question.answer, question.drug_name, question.category, question.set_id]
-        self.questions.append(text)
-        return len(self.questions) - 1
-
-    def add(self, answer: JudgedAnswer, at: int, sources: AnswerSources) -> None:
-        """Add an answer to the question at a position."""
-        said, question = answer.prediction, sources.questions[answer.prediction.question_id]
-        why = explain(answer, sources)
-        values = {
-            "model": said.model,
-            "setting": setting_name(said.setting, said.retriever),
-            "type": GROUP_NAMES.get(question.type, question.type),
-            "kind": KINDS[answer.kind],
-            "reason": readable(reason_of(answer)) or "None",
-            "evidence": EVIDENCE[why["evidence"]],
-            "topic": question.category or "No topic",
-        }
-        for name, value in values.items():
-            self.columns[name].append(self._places[name].setdefault(value, len(self._places[name])))
-        text = said.answer if said.outcome == "answered" else said.text
-        for name, given in (("id", said.id), ("question", at), ("answer", text)):
-            self.columns[name].append(given)
-        self.blocks[-1]["rows"].append(self._details(answer, question, why, sources))
-
-    def _details(
-        self, answer: JudgedAnswer, question: QuestionAnswer, why: Mapping[str, Any], sources: AnswerSources
-    ) -> dict[str, Any]:
-        shown = prompt_passages(answer.prediction)
-        gold = [place for place in gold_keys(question) if place in sources.passages]
-        return {
-            "finding": why["finding"],
-            "detail": why["detail"],
-            "notes": why["notes"],
-            "gold": [[self._keep(place, sources), place in shown if shown else None] for place in gold],
-            "cited": self._cited(answer, question, sources),
-        }
-
-    def _cited(self, answer: JudgedAnswer, question: QuestionAnswer, sources: AnswerSources) -> dict[str, Any] | None:
-        """Return the cited passages with their marks, and the number of others; None if none were asked for."""
-        if not asks_for_citations(answer.prediction.setting):
-            return None
-        cited = cited_places(answer.prediction)
-        listed = [place for place in cited[:CITED_SHOWN] if place in sources.passages]
-        passages = [[self._keep(place, sources), *citation_mark(question, place, sources)] for place in listed]
-        return {"passages": passages, "more": len(cited) - len(listed)}
-
-    def _keep(self, place: PassageKey, sources: AnswerSources) -> int:
-        """Store a passage in the last block and return its position there."""
-        if place not in self._passages:
-            self._passages[place] = len(self._passages)
-            passage = sources.passages[place]
-            self.blocks[-1]["passages"].append([passage.marker, _section(passage), passage.text, passage.set_id])
-            self._size += len(passage.text)
-        return self._passages[place]
-
-
-def _section(passage: Passage) -> str:
-    title = passage.section_path or passage.section_title or SECTION_NAMES.get(passage.core_code, "untitled section")
-    return f"{passage.section_number} {title}" if passage.section_number else title
-
-
-def chosen_labels(run: RunDirectory, models: Sequence[str], seed: int, most: int) -> tuple[frozenset[str], int]:
-    """Return the labels whose answers the page shows, and the number of answers of the run.
-
-    They are all labels, or those with the smallest hash of seed and set id that have at most `most` answers together.
-    """
-    answered = Counter[str]()
-    for model in models:
-        for part in run.parts(f"predictions/{model}"):
-            answered.update(read_table(part, ["set_id"])["set_id"].to_pylist())
-    left, chosen = most, set[str]()
-    for set_id in sorted(answered, key=lambda one: content_id(str(seed), one)):
-        left -= answered[set_id]
-        if left < 0 and chosen:
-            break
-        chosen.add(set_id)
-    return frozenset(chosen), answered.total()
+    gold = [place for place in gold_keys(question) if place in sources.passages]
+    details: dict[str, Any] = {name: why[name] for name in ("finding", "detail", "notes")}
+    details["gold"] = [[keep(place), place in shown if shown else None] for place in gold]
+    listed = [place for place in cited[:CITED_SHOWN] if place in sources.passages]
+    details["answerable"] = question.answerable
+    details["cited"] = None
+    if asks_for_citations(prediction.setting):
+        passages = [[keep(place), *citation_mark(question, place, sources)] for place in listed]
+        details["cited"] = {"passages": passages, "more": len(cited) - len(listed)}
+    texts = {
+        "id": prediction.id,
+        "question": at,
+        "answer": prediction.answer if prediction.outcome == "answered" else prediction.text,
+    }
+    values = {
+        "model": prediction.model,
+        "setting": setting_name(prediction.setting, prediction.retriever),
+        "type": group_name(question.type),
+        "kind": KINDS[answer.kind],
+        "reason": readable(reason_of(answer)) or "None",
+        "evidence": EVIDENCE[why["evidence"]],
+        "topic": question.category or "No topic",
+    }
+    table.add_row(texts, values, details)
 
 
 def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, most_answers: int = MOST_ANSWERS) -> str:
@@ -187,39 +249,29 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
     info = {**run.info(), **(summary or {})}
     cells = list(read_records(run.file("cells.parquet"), SettingProgress))
     models = list(dict.fromkeys(cell.model for cell in cells))
-    chosen, total = chosen_labels(run, models, info["config"].get("seed", 0), most_answers)
-    table = AnswerTable()
+    asked = (part for model in models for part in run.parts(f"predictions/{model}"))
+    chosen, total = chosen_labels(asked, info["config"].get("seed", 0), most_answers)
+    retrievers = sorted({cell.retriever for cell in cells} - {""})
+    table, questions, label = BrowseTable(("id", "question", "answer"), FIELDS), list[list[str]](), ""
     for part in run.parts("questions"):
-        sources = _sources(run, part.name, {cell.retriever for cell in cells} - {""}, chosen)
-        _add_part(table, run, part.name, models, sources)
+        sources = _sources(run, part.name, retrievers, chosen)
+        answers = _answers(run, models, part.name, sources)
+        for one in sorted(sources.questions.values(), key=lambda one: (one.set_id, one.type, one.id)):
+            if one.set_id != label:
+                label = one.set_id
+                table.begin_label()
+            if one.id in answers:
+                questions.append([one.id, one.question, one.answer, one.drug_name, one.category, one.set_id])
+                for answer in answers[one.id]:
+                    _add_answer(table, answer, len(questions) - 1, sources)
     return render_page(
         "answers.html.j2",
         info=info,
         total=total,
-        rows=len(table.columns["id"]),
         labels=len(chosen),
         fields={name: PAGE_WORDS["answer_fields"][name] for name in FIELDS},
-        table=packed(
-            {"columns": table.columns, "values": table.values, "questions": table.questions, "starts": table.starts}
-        ),
-        details=[packed(block) for block in table.blocks],
+        **table.packed(questions=questions),
     )
-
-
-def _add_part(table: AnswerTable, run: RunDirectory, name: str, models: Sequence[str], sources: AnswerSources) -> None:
-    answers: dict[str, list[JudgedAnswer]] = {}
-    for model in models:
-        for answer in _answers(run, model, name, sources):
-            answers.setdefault(answer.prediction.question_id, []).append(answer)
-    label = ""
-    for question in sorted(sources.questions.values(), key=lambda one: (one.set_id, one.type, one.id)):
-        if question.set_id != label:
-            label = question.set_id
-            table.begin_label()
-        if question.id in answers:
-            at = table.add_question(question)
-            for answer in answers[question.id]:
-                table.add(answer, at, sources)
 
 
 def _sources(run: RunDirectory, name: str, retrievers: Iterable[str], chosen: frozenset[str]) -> AnswerSources:
@@ -227,7 +279,7 @@ def _sources(run: RunDirectory, name: str, retrievers: Iterable[str], chosen: fr
     sources = AnswerSources()
     asked = read_records(run.file(f"questions/{name}"), QuestionAnswer)
     sources.questions = {one.id: one for one in asked if one.set_id in chosen}
-    elsewhere = [run.file(f"elsewhere/{retriever}/{name}") for retriever in sorted(retrievers)]
+    elsewhere = [run.file(f"elsewhere/{retriever}/{name}") for retriever in retrievers]
     for file in (run.file(f"passages/{name}"), *elsewhere):
         if file.exists():
             sources.passages |= {(one.set_id, one.doc_chunk_index): one for one in read_records(file, Passage)}
@@ -238,13 +290,17 @@ def _sources(run: RunDirectory, name: str, retrievers: Iterable[str], chosen: fr
     return sources
 
 
-def _answers(run: RunDirectory, model: str, name: str, sources: AnswerSources) -> Iterator[JudgedAnswer]:
-    file, graded = (run.file(f"{kind}/{model}/{name}") for kind in ("predictions", "grades"))
-    if not file.exists():
-        return
-    grades = {row.prediction_id: row for row in read_records(graded, Grade)} if graded.exists() else {}
-    for said in read_records(file, Prediction):
-        if said.question_id in sources.questions:
-            grade = grades.get(said.id)
-            type_ = sources.questions[said.question_id].type
-            yield JudgedAnswer(kind_of(type_, said.outcome, grade.outcome if grade else ""), said, grade)
+def _answers(
+    run: RunDirectory, models: Iterable[str], name: str, sources: AnswerSources
+) -> dict[str, list[JudgedAnswer]]:
+    """Return the answers of a part by question."""
+    found: dict[str, list[JudgedAnswer]] = {}
+    for model in models:
+        file, graded = (run.file(f"{kind}/{model}/{name}") for kind in ("predictions", "grades"))
+        grades = {row.prediction_id: row for row in read_records(graded, Grade)} if graded.exists() else {}
+        for prediction in read_records(file, Prediction) if file.exists() else ():
+            if question := sources.questions.get(prediction.question_id):
+                grade = grades.get(prediction.id)
+                kind = kind_of(question.type, prediction.outcome, grade.outcome if grade else "")
+                found.setdefault(question.id, []).append(JudgedAnswer(kind, prediction, grade))
+    return found

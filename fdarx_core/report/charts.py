@@ -5,26 +5,34 @@ The colors are legible on light and dark backgrounds; the style sheet of the pag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
-from typing import Any
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 
 from fdarx_core.records import Estimate
+from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.report.page_engine import Cell, value_and_interval
-from fdarx_core.report.retention import Flow, Node, label_lines, lay_out
+from fdarx_core.report.retention import SankeyDiagram, label_lines, lay_out
 
-TYPE_COLORS: dict[str, str] = {"": "#5f7f9f", "factual": "#4a80c4", "multihop": "#2f9c80", "refusal": "#d98b33"}
+ROW_COLOR = "#5f7f9f"
+"""The color of rows that are no questions."""
 REJECT_COLOR = "#a3a3ab"
 BAR_HEIGHT = 36
 """Pixels for one horizontal bar."""
+_MARGIN = {"l": 8, "r": 16, "t": 12, "b": 44}
 _LINE = 18
 """Pixels of a line of a bar's name."""
 NAME_WIDTH = 24
 """Characters in a line of a bar's name; longer names are broken into lines."""
+
+
+def type_color(name: str, default: str = ROW_COLOR) -> str:
+    """Return the color of a question type; `default` if no installed package has it."""
+    return QUESTION_TYPES[name].color if name in QUESTION_TYPES else default
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +50,19 @@ Point = tuple[str, Estimate, Estimate]
 """One named point of a scatter plot: its name, x and y."""
 
 
-def sankey(flow: Flow) -> go.Figure:
+def sankey(flow: SankeyDiagram) -> go.Figure:
     """Return a retention diagram. Links are as wide as their rows; rejects are gray."""
     x, y, height, padding = lay_out(flow)
+    rejected = [node.kind == "rejected" for node in flow.nodes]
+    colors = [REJECT_COLOR if gray else type_color(node.type) for node, gray in zip(flow.nodes, rejected, strict=True)]
+
+    def faded(at: int) -> str:
+        red, green, blue = (int(colors[at][start : start + 2], 16) for start in (1, 3, 5))
+        return f"rgba({red},{green},{blue},{0.55 if rejected[at] else 0.36})"
+
     nodes = {
         "customdata": [escape(node.label) for node in flow.nodes],
-        "color": [_node_color(node) for node in flow.nodes],
+        "color": colors,
         "x": x,
         "y": y,
         "align": "left",
@@ -60,50 +75,64 @@ def sankey(flow: Flow) -> go.Figure:
         "source": [source for source, _, _ in flow.links],
         "target": [target for _, target, _ in flow.links],
         "value": [rows for _, _, rows in flow.links],
-        "color": [_link_color(flow.nodes[target]) for _, target, _ in flow.links],
+        "color": [faded(target) for _, target, _ in flow.links],
         "hovertemplate": "%{source.customdata} → %{target.customdata}<br>%{value:,}<extra></extra>",
     }
     figure = go.Figure(go.Sankey(node=nodes, link=links, arrangement="fixed"))
-    figure.update_layout(annotations=[_label(*place) for place in zip(flow.nodes, x, y, strict=True)])
+    place = {"xref": "paper", "yref": "paper", "align": "left"}
+    anchor = {"xanchor": "left", "yanchor": "middle", "xshift": 8, "showarrow": False}
+    texts = ["<br>".join(escape(line) for line in label_lines(node)) for node in flow.nodes]
+    # labels are to the right of nodes: plotly draws those of the last column over those of the column before
+    figure.update_layout(
+        annotations=[
+            {"text": text, "x": left, "y": 1 - top, **place, **anchor}
+            for text, left, top in zip(texts, x, y, strict=True)
+        ]
+    )
     return styled(figure, round(height) + 16, {"l": 0, "r": 210, "t": 8, "b": 8})
 
 
-def stacked_bars(names: Sequence[str], series: Sequence[Series], unit: str) -> go.Figure:
-    """Return horizontal bars, the first name on top, each stacked from one value of every series, without a legend."""
+BarKind = Literal["counts", "shares", "estimates"]
+_BARS: dict[BarKind, tuple[str, float, str, dict[str, Any]]] = {
+    "counts": ("stack", 0.28, "%{x:,}", {"tickformat": ",", "tickangle": 0, "nticks": 4}),
+    "shares": ("group", 0.3, "%{x:.1%}", {"tickformat": ".0%", "tickangle": 0, "nticks": 5, "rangemode": "tozero"}),
+    "estimates": ("group", 0.25, "%{x:.3f}", {"range": [0, 1], "tickangle": 0, "dtick": 0.2, "tickformat": ".1f"}),
+}
+"""How bars of one name stand, the gap between names, the format of a value, and the axis of values."""
+
+
+def bars(
+    names: Sequence[str], series: Sequence[Series], kind: BarKind, title: str = "", *, broken: bool = True
+) -> go.Figure:
+    """Return horizontal bars without a legend, the first name and the first series on top.
+
+    Args:
+        names: a name for each value of a series.
+        series: the values: counts, which are stacked; or shares or estimates from 0 to 1, below each other.
+        kind: what the values are; estimates have their intervals.
+        title: of the axis of values; of counts it is their unit.
+        broken: break long names into lines, so that narrow screens have room for the bars.
+    """
+    mode, gap, value, axis = _BARS[kind]
+    unit = f" {title}" if kind == "counts" else ""
     figure = go.Figure()
     for one in series:
+        estimates = {"error_x": {**_arms(one.values), "thickness": 1.2, "width": 3}} if kind == "estimates" else {}
         figure.add_bar(
-            y=_broken(names),
-            x=list(one.values),
+            y=_broken(names) if broken else [escape(name) for name in names],
+            x=[got.value for got in one.values] if kind == "estimates" else list(one.values),
             name=escape(one.name),
             orientation="h",
             marker={"color": one.color, "line": {"width": 0}},
-            hovertemplate="%{y}<br>%{x:,} " + unit + "<extra>%{fullData.name}</extra>",
+            **estimates,
+            hovertemplate=f"%{{y}}<br>{value}{unit}<extra>%{{fullData.name}}</extra>",
         )
-    figure.update_layout(barmode="stack", bargap=0.28, showlegend=False)
+    figure.update_layout(barmode=mode, bargap=gap, showlegend=False)
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
-    figure.update_xaxes(title={"text": unit}, tickformat=",", tickangle=0, nticks=4)
+    figure.update_xaxes(**({"title": {"text": title}} if title else {}), **axis)
     lines = max((len(wrap(name, NAME_WIDTH)) for name in names), default=1)
-    height = max(BAR_HEIGHT, _LINE * lines + 4)
-    return styled(figure, 64 + height * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
-
-
-def compared_shares(names: Sequence[str], series: Sequence[Series]) -> go.Figure:
-    """Return for each name the shares of all series below each other, the first name on top, without a legend."""
-    figure = go.Figure()
-    for one in series:
-        figure.add_bar(
-            y=_broken(names),
-            x=list(one.values),
-            name=escape(one.name),
-            orientation="h",
-            marker={"color": one.color, "line": {"width": 0}},
-            hovertemplate="%{y}<br>%{x:.1%}<extra>%{fullData.name}</extra>",
-        )
-    figure.update_layout(barmode="group", bargap=0.3, showlegend=False)
-    figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
-    figure.update_xaxes(tickformat=".0%", tickangle=0, nticks=5, rangemode="tozero")
-    return styled(figure, 64 + 44 * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
+    heights = {"counts": max(BAR_HEIGHT, _LINE * lines + 4), "shares": 44, "estimates": _BAR * len(series) + _GAP}
+    return styled(figure, 64 + heights[kind] * len(names))
 
 
 def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> go.Figure:
@@ -114,41 +143,22 @@ def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> go.Figure:
         customdata=[name for *_, name in bins],
         width=[high - low for low, high, *_ in bins],
         offset=0,
-        marker={"color": TYPE_COLORS[""], "line": {"width": 1, "color": "#8888"}},
+        marker={"color": ROW_COLOR, "line": {"width": 1, "color": "#8888"}},
         hovertemplate="%{customdata} " + x_title + "<br>%{y:,} " + y_title + "<extra></extra>",
     )
     figure = go.Figure(bars)
     edges = [bins[0][0], bins[-1][1]] if bins else None
     figure.update_xaxes(title={"text": x_title}, tickformat=",", tickangle=0, showgrid=False, range=edges)
     figure.update_yaxes(title={"text": y_title}, tickformat=",")
-    return styled(figure, 300, {"l": 8, "r": 16, "t": 12, "b": 44})
+    return styled(figure, 300)
 
 
-def _label(node: Node, x: float, y: float) -> dict[str, Any]:
-    """Return a label to the right of a node; plotly draws the last column's labels over those of the one before."""
-    text = "<br>".join(escape(line) for line in label_lines(node))
-    return {
-        "text": text, "x": x, "y": 1 - y, "xref": "paper", "yref": "paper", "align": "left",
-        "xanchor": "left", "yanchor": "middle", "xshift": 8, "showarrow": False,
-    }  # fmt: skip
-
-
-def _node_color(node: Node) -> str:
-    return REJECT_COLOR if node.kind == "rejected" else TYPE_COLORS.get(node.type, TYPE_COLORS[""])
-
-
-def _link_color(target: Node) -> str:
-    color = _node_color(target)
-    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{0.55 if target.kind == 'rejected' else 0.36})"
-
-
-def styled(figure: go.Figure, height: int, margin: dict[str, int]) -> go.Figure:
+def styled(figure: go.Figure, height: int, margin: Mapping[str, int] = _MARGIN) -> go.Figure:
     """Apply the common style; `height` and `margin` are in pixels. Charts do not zoom, so that the page scrolls."""
     figure.update_layout(
         template=go.layout.Template(),
         height=height,
-        margin=margin,
+        margin=dict(margin),
         font={"family": "system-ui, sans-serif", "size": 13},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
@@ -165,34 +175,10 @@ COLORS = ("#4477aa", "#d98b33", "#2f9c80", "#b35a9c", "#7f9f3f", "#c8553d", "#6a
 """Distinct by lightness with red-green blindness, contrast 3:1 on both backgrounds; after ten they repeat."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon", "triangle-down", "bowtie")
 
-WIDTH = 760
-"""Pixels of a chart with long names on every screen; narrow screens scroll."""
 LEGEND_ROW = 12
 """Pixels of height for one entry of a legend below a chart."""
 _BAR = 17
 _GAP = 20
-
-
-def grouped_bars(names: Sequence[str], series: Sequence[Series], title: str, *, broken: bool = False) -> go.Figure:
-    """Return horizontal bars from 0 to 1 with intervals, the first name and the first series on top.
-
-    `broken` breaks long names into lines, so that narrow screens have room for the bars.
-    """
-    figure = go.Figure()
-    for one in series:
-        figure.add_bar(
-            y=_broken(names) if broken else [escape(name) for name in names],
-            x=[value.value for value in one.values],
-            name=escape(one.name),
-            orientation="h",
-            marker={"color": one.color, "line": {"width": 0}},
-            error_x={**_arms(one.values), "thickness": 1.2, "width": 3},
-            hovertemplate="%{y}<br>%{x:.3f}<extra>%{fullData.name}</extra>",
-        )
-    figure.update_layout(barmode="group", bargap=0.25, showlegend=False)
-    figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
-    figure.update_xaxes(title={"text": title}, range=[0, 1], tickangle=0, dtick=0.2, tickformat=".1f")
-    return styled(figure, 64 + (_BAR * len(series) + _GAP) * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
 
 
 def bar_numbers(
@@ -214,9 +200,20 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: boo
     largest is more than ten times the smallest.
     """
     figure = go.Figure()
-    for at, point in enumerate(points):
-        figure.add_scatter(**_trace(at, point))
-    styled(figure, 430 + LEGEND_ROW * len(points), {"l": 8, "r": 16, "t": 12, "b": 44})
+    for at, (name, x, y) in enumerate(points):
+        color = COLORS[at % len(COLORS)]
+        figure.add_scatter(
+            x=[x.value],
+            y=[y.value],
+            name=escape(name),
+            mode="markers",
+            cliponaxis=False,
+            marker={"size": 11, "color": color, "symbol": SYMBOLS[(at + at // len(COLORS)) % len(SYMBOLS)]},
+            error_x=_error(x, color),
+            error_y=_error(y, color),
+            hovertemplate="%{x:.4~g}, %{y:.3f}<extra>%{fullData.name}</extra>",
+        )
+    styled(figure, 430 + LEGEND_ROW * len(points))
     figure.update_layout(showlegend=True, legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"})
     figure.update_xaxes(title={"text": x_title}, nticks=8, tickangle=0)
     figure.update_yaxes(title={"text": y_title}, nticks=8, minallowed=0, maxallowed=1)
@@ -226,22 +223,6 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: boo
     if min(values, default=0) > 0 and max(values) > 10 * min(values):
         return figure.update_xaxes(type="log", dtick="D2")
     return figure.update_xaxes(rangemode="tozero")
-
-
-def _trace(at: int, point: Point) -> dict[str, Any]:
-    color = COLORS[at % len(COLORS)]
-    name, x, y = point
-    return {
-        "x": [x.value],
-        "y": [y.value],
-        "name": escape(name),
-        "mode": "markers",
-        "cliponaxis": False,
-        "marker": {"size": 11, "color": color, "symbol": SYMBOLS[(at + at // len(COLORS)) % len(SYMBOLS)]},
-        "error_x": _error(x, color),
-        "error_y": _error(y, color),
-        "hovertemplate": "%{x:.4~g}, %{y:.3f}<extra>%{fullData.name}</extra>",
-    }
 
 
 def _error(one: Estimate, color: str) -> dict[str, Any]:
@@ -281,7 +262,7 @@ def intervals(names: Sequence[str], series: Sequence[Series], title: str) -> go.
         )
     figure.add_vline(x=0, line_width=1, line_color="#8a8a94")
     figure.update_layout(showlegend=False)
-    styled(figure, 64 + BAR_HEIGHT * len(names), {"l": 8, "r": 16, "t": 12, "b": 44})
+    styled(figure, 64 + BAR_HEIGHT * len(names))
     figure.update_yaxes(
         tickvals=list(range(len(names))), ticktext=_broken(names), range=[len(names) - 0.5, -0.5], showgrid=False
     )

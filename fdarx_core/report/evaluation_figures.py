@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
-from fdarx_core.evaluation.tables import MISSING, ResultTable, build_table
+from fdarx_core.evaluation.tables import MISSING, build_table
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
-from fdarx_core.report.charts import WIDTH, Point, Series, bar_numbers, grouped_bars, scatter
-from fdarx_core.report.names import RETRIEVED_COLORS, SETTING_COLORS, setting_name, setting_order
-from fdarx_core.report.page_engine import Cell, FigurePanel, TableBlock, value_and_interval
+from fdarx_core.report.charts import Point, Series, bar_numbers, bars, scatter
+from fdarx_core.report.page_engine import (
+    RETRIEVED_COLORS,
+    SETTING_COLORS,
+    Cell,
+    FigurePanel,
+    setting_name,
+    setting_order,
+    value_and_interval,
+)
 from fdarx_core.storage import RunDirectory, read_records, read_table
 from fdarx_core.storage.splits import TEST
 
@@ -40,7 +48,7 @@ class EvaluationTables:
 
     def __post_init__(self) -> None:
         names = ("model", "setting", "retriever", "group_by", "group")
-        self._by_key = {(*(one.keys[name] for name in names), one.metric): one for one in self.figures}
+        self._by_key = {(*(figure.keys[name] for name in names), figure.metric): figure for figure in self.figures}
 
     @property
     def models(self) -> list[str]:
@@ -91,10 +99,6 @@ def read_evaluation_tables(run: RunDirectory, summary: Mapping[str, Any] | None 
     )
 
 
-Measure = Callable[[str], Estimate]
-"""The value of a model."""
-
-
 def by_setting(sheets: EvaluationTables) -> FigurePanel:
     """Return the accuracy of each model in each setting. Source: FDARxBench, Figure 3."""
     conditions = _answered_conditions(sheets)
@@ -110,21 +114,9 @@ def by_setting(sheets: EvaluationTables) -> FigurePanel:
     ]
     return FigurePanel.worded(
         "by-setting",
-        grouped_bars(sheets.models, series, "accuracy"),
+        bars(sheets.models, series, "estimates", "accuracy", broken=False),
         *bar_numbers("Model", sheets.models, series),
     )
-
-
-def answers_and_citations(sheets: EvaluationTables) -> FigurePanel | None:
-    """Return accuracy and micro-averaged citation F1 in the full label, if any. Source: FDARxBench, Figure 4."""
-    x, y = ("Accuracy", "accuracy"), ("Citation F1 (micro)", "citation_f1_micro")
-    return _shares(sheets, "citations", x, y, "answerable")
-
-
-def refusals(sheets: EvaluationTables) -> FigurePanel | None:
-    """Return refusal recall and precision in the full label, if any. Source: FDARxBench, Figure 5."""
-    x, y = ("Refusal recall", "refusal_recall"), ("Refusal precision", "refusal_precision")
-    return _shares(sheets, "refusals", x, y, "all")
 
 
 def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
@@ -135,13 +127,18 @@ def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
     condition = FULL_LABEL if FULL_LABEL in conditions else conditions[-1]
     priced = any(_cost(sheets, model, condition) is not None for model in sheets.models)
     title, measure = ("USD per 1,000 questions", _cost) if priced else ("Tokens per question", _tokens)
-    points = _points(
-        sheets.models,
-        lambda model: Estimate(measure(sheets, model, condition)),
-        lambda model: sheets.figure(model, condition, "accuracy", "answerable"),
+    accuracy_of = {model: sheets.figure(model, condition, "accuracy", "answerable") for model in sheets.models}
+    points = _comparable(
+        [(model, Estimate(measure(sheets, model, condition)), accuracy) for model, accuracy in accuracy_of.items()]
     )
     if not points:
         return None
+    rows: list[list[Cell]] = []
+    for model, one in product(sheets.models, conditions):
+        cost, tokens = _cost(sheets, model, one), _tokens(sheets, model, one)
+        amounts = MISSING if cost is None else f"{cost:,.2f}", MISSING if tokens is None else round(tokens)
+        accuracy = value_and_interval(sheets.figure(model, one, "accuracy", "answerable"))
+        rows.append([model, setting_name(*one), *amounts, *accuracy])
     named = setting_name(*condition).lower()
     lacking = [model for model in sheets.models if model not in {name for name, *_ in points}]
     note = f" Not drawn, for want of one of the two: {', '.join(lacking)}." if lacking else ""
@@ -152,32 +149,37 @@ def accuracy_and_cost(sheets: EvaluationTables) -> FigurePanel | None:
         "The table has all settings.",
         scatter(points, title, "Accuracy", amounts=True),
         ["Model", "Setting", "USD per 1,000 questions", "Tokens per question", "Accuracy", "95 %"],
-        [_cost_row(sheets, model, one) for model in sheets.models for one in conditions],
+        rows,
     )
 
 
-def _shares(
-    sheets: EvaluationTables, name: str, x: tuple[str, str], y: tuple[str, str], group: str
-) -> FigurePanel | None:
-    """Return two metrics in the full label against each other; `x` and `y` are title and name."""
-    points = _points(
-        sheets.models,
-        lambda model: sheets.figure(model, FULL_LABEL, x[1], group),
-        lambda model: sheets.figure(model, FULL_LABEL, y[1], group),
-    )
-    if not points:
-        return None
-    return FigurePanel.worded(
-        name,
-        scatter(points, x[0], y[0]),
-        ["Model", x[0], "95 %", y[0], "95 %"],
-        [[model, *value_and_interval(across), *value_and_interval(up)] for model, across, up in points],
-    )
+_COMPARED = (
+    ("citations", ("Accuracy", "accuracy"), ("Citation F1 (micro)", "citation_f1_micro"), "answerable"),
+    ("refusals", ("Refusal recall", "refusal_recall"), ("Refusal precision", "refusal_precision"), "all"),
+)
+"""The charts of two metrics: name, title and metric on both axes, and the group of questions."""
 
 
-def _points(models: Sequence[str], x: Measure, y: Measure) -> list[Point]:
-    """Return the points of the models that have both values; none for fewer models than a chart compares."""
-    points = [(model, x(model), y(model)) for model in models]
+def metric_pairs(sheets: EvaluationTables) -> list[FigurePanel]:
+    """Return accuracy and citation F1, and refusal recall and precision, in the full label, where there are both.
+
+    Source: FDARxBench, Figures 4 and 5.
+    """
+    panels = []
+    for name, (x_title, x), (y_title, y), group in _COMPARED:
+        values = [
+            (model, sheets.figure(model, FULL_LABEL, x, group), sheets.figure(model, FULL_LABEL, y, group))
+            for model in sheets.models
+        ]
+        if points := _comparable(values):
+            rows = [[model, *value_and_interval(across), *value_and_interval(up)] for model, across, up in points]
+            header = ["Model", x_title, "95 %", y_title, "95 %"]
+            panels.append(FigurePanel.worded(name, scatter(points, x_title, y_title), header, rows))
+    return panels
+
+
+def _comparable(points: Sequence[Point]) -> list[Point]:
+    """Return the points that have both values; none for fewer than a chart compares."""
     found = [point for point in points if point[1].value is not None and point[2].value is not None]
     return found if len(found) >= _FEWEST_POINTS else []
 
@@ -201,17 +203,6 @@ def _tokens(sheets: EvaluationTables, model: str, condition: Condition) -> float
     return sum(values) if values else None
 
 
-def _cost_row(sheets: EvaluationTables, model: str, condition: Condition) -> list[Cell]:
-    cost, tokens = _cost(sheets, model, condition), _tokens(sheets, model, condition)
-    return [
-        model,
-        setting_name(*condition),
-        MISSING if cost is None else f"{cost:,.2f}",
-        MISSING if tokens is None else round(tokens),
-        *value_and_interval(sheets.figure(model, condition, "accuracy", "answerable")),
-    ]
-
-
 GROUPINGS: dict[str, tuple[str, str]] = {
     "category": ("By topic", "Topic"),
     "section": ("By section of the first gold passage", "Section"),
@@ -229,49 +220,17 @@ def subgroups(sheets: EvaluationTables) -> list[dict[str, Any]]:
     """
     found = []
     for at, condition in enumerate(sheets.conditions):
-        made = [_subgroup_table(sheets, condition, group_by) for group_by in GROUPINGS]
-        if tables := [one for one in made if one.rows]:
+        tables = []
+        for group_by, (title, stub) in GROUPINGS.items():
+            cells = [
+                (figure.keys["group"], figure.keys["model"], figure)
+                for figure in sheets.figures
+                if figure.metric == "accuracy" and figure.keys["group_by"] == group_by
+                if (figure.keys["setting"], figure.keys["retriever"]) == condition
+            ]
+            cells.sort(key=lambda cell: (cell[0] == _LAST, _FIRST.index(cell[0]) if cell[0] in _FIRST else 0, cell[0]))
+            tables.append(build_table(title, stub, [("", model, model) for model in sheets.models], cells))
+        if tables := [table for table in tables if table.rows]:
             name, first = f"subgroup-{at}", condition == FULL_LABEL
             found.append({"name": name, "title": setting_name(*condition), "first": first, "tables": tables})
     return found
-
-
-def _subgroup_table(sheets: EvaluationTables, condition: Condition, group_by: str) -> ResultTable:
-    cells = [
-        (one.keys["group"], one.keys["model"], one)
-        for one in sheets.figures
-        if one.metric == "accuracy" and one.keys["group_by"] == group_by
-        if (one.keys["setting"], one.keys["retriever"]) == condition
-    ]
-    columns = [("", model, model) for model in sheets.models]
-    return build_table(*GROUPINGS[group_by], columns, sorted(cells, key=lambda cell: _group_order(cell[0])))
-
-
-def _group_order(name: str) -> tuple[bool, int, str]:
-    return name == _LAST, _FIRST.index(name) if name in _FIRST else 0, name
-
-
-_CALIBRATED_COLORS = ("#8a8a94", "#2f9c80")
-"""Colors of the judge's accuracy and the corrected accuracy; the accuracy by people alone is only in the table."""
-
-
-def calibrated_parts(tables: Sequence[ResultTable]) -> dict[str, Any]:
-    """Return the section on calibrated accuracy: the first table as a chart, and all tables; empty without any."""
-    return {
-        "calibrated": [TableBlock(f"calibrated-{at}", table) for at, table in enumerate(tables, 1)],
-        "calibrated_figure": _calibrated_figure(tables[0]) if tables else None,
-    }
-
-
-def _calibrated_figure(table: ResultTable) -> FigurePanel:
-    series = [
-        Series(name, color, [entries[at] or NOTHING for _, entries in table.rows])
-        for at, ((_, name), color) in enumerate(zip(table.columns, _CALIBRATED_COLORS, strict=False))
-    ]
-    names = [name for name, _ in table.rows]
-    return FigurePanel.worded(
-        "calibrated-figure",
-        grouped_bars(names, series, "accuracy").update_layout(width=WIDTH),
-        *bar_numbers(table.stub, names, series),
-        wide=True,
-    )

@@ -7,33 +7,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fdarx_core.evaluation.comparability import Barrier
+from fdarx_core.evaluation.figures import Barrier
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.evaluation.tables import (
-    ResultTable,
     added_metrics_table,
     hallucination_table,
-    table_1,
-    table_2,
-    table_8,
+    overlap_table,
+    retrieval_table,
+    settings_table,
 )
-from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
+from fdarx_core.records import Difference, Estimate, Figure
 from fdarx_core.report import evaluation_figures
-from fdarx_core.report.answers import KINDS, NO_VERDICT
-from fdarx_core.report.answers_page import count_answers
+from fdarx_core.report.answers_page import KINDS, NO_VERDICT, count_answers
 from fdarx_core.report.evaluation_figures import (
     FULL_LABEL,
     Condition,
     EvaluationTables,
     benchmark_name,
-    calibrated_parts,
     read_evaluation_tables,
     subgroups,
 )
-from fdarx_core.report.evaluation_limits import is_comparable, limits
-from fdarx_core.report.missing_verdicts import REGRADE_COMMAND, missing_verdicts, remedy, ungraded_notes
-from fdarx_core.report.names import GROUP_NAMES, METRIC_NAMES, STATUS_NAMES, setting_name
-from fdarx_core.report.page_engine import SIGNIFICANT, TableBlock, by_significance, duration, render_page
+from fdarx_core.report.figure_limits import (
+    REGRADE_COMMAND,
+    is_comparable,
+    limits,
+    missing_verdicts,
+    remedy,
+    ungraded_notes,
+)
+from fdarx_core.report.page_engine import (
+    METRIC_NAMES,
+    SIGNIFICANT,
+    STATUS_NAMES,
+    TableBlock,
+    by_significance,
+    duration,
+    group_name,
+    render_page,
+    setting_name,
+)
 from fdarx_core.storage import RunDirectory
 
 
@@ -42,18 +54,18 @@ def differences(comparisons: Sequence[Difference]) -> dict[str, Any]:
 
     A row is metric, questions, A, B, difference, low, high, p, p after Holm, number of questions and of labels.
     """
-    return {"level": SIGNIFICANT, "rows": [_row(one) for one in by_significance(comparisons)]}
-
-
-def _row(one: Difference) -> list[str | int | float]:
-    return [
-        METRIC_NAMES.get(one.metric, one.metric),
-        GROUP_NAMES.get(one.keys["group"], one.keys["group"]),
-        *(_named(**side) for side in (one.first, one.second)),
-        *(round(value or 0.0, 5) for value in (one.value, one.low, one.high, one.p, one.p_holm)),
-        one.rows,
-        one.clusters,
+    rows = [
+        [
+            METRIC_NAMES.get(one.metric, one.metric),
+            group_name(one.keys["group"]),
+            *(_named(**side) for side in (one.first, one.second)),
+            *(round(value or 0.0, 5) for value in (one.value, one.low, one.high, one.p, one.p_holm)),
+            one.rows,
+            one.clusters,
+        ]
+        for one in by_significance(comparisons)
     ]
+    return {"level": SIGNIFICANT, "rows": rows}
 
 
 def _named(model: str, setting: str, retriever: str) -> str:
@@ -61,39 +73,30 @@ def _named(model: str, setting: str, retriever: str) -> str:
     return f"{model} · {setting_name(setting, retriever)}" if model else retriever
 
 
-def troubles(sheets: EvaluationTables) -> dict[tuple[str, str, str], list[SettingProgress]]:
-    """Return the cells that are not done by model, status and reason."""
-    groups = defaultdict(list)
-    for cell in sheets.cells:
-        if cell.status != "done":
-            groups[cell.model, STATUS_NAMES.get(cell.status, cell.status), cell.reason].append(cell)
-    return groups
-
-
-def build_evaluation_report(
-    run: RunDirectory, summary: Mapping[str, Any] | None = None, calibrated: Sequence[ResultTable] = ()
-) -> str:
+def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) -> str:
     """Return the page of an evaluation from its stored tables and rows. One part of the run is in memory at a time.
 
     Args:
         run: the evaluation.
         summary: what `RunDirectory.finish` will add to run.json, for a page that is written before it.
-        calibrated: the tables that `calibrated_tables` makes of a review.
     """
     sheets = read_evaluation_tables(run, summary)
     config = sheets.info["config"]
     unjudged = missing_verdicts(run)
-    types = [(kind, GROUP_NAMES.get(kind, kind), rows) for kind, rows in sorted(sheets.questions.items())]
+    troubles = defaultdict(list)  # the cells that are not done by model, status and reason
+    for cell in sheets.cells:
+        if cell.status != "done":
+            troubles[cell.model, STATUS_NAMES.get(cell.status, cell.status), cell.reason].append(cell)
+    types = [(kind, group_name(kind), rows) for kind, rows in sorted(sheets.questions.items())]
     panels = [
         evaluation_figures.by_setting(sheets),
-        evaluation_figures.answers_and_citations(sheets),
-        evaluation_figures.refusals(sheets),
+        *evaluation_figures.metric_pairs(sheets),
         evaluation_figures.accuracy_and_cost(sheets),
     ]
     tables = [
         *_paper_tables(sheets.figures, config.get("judge", "")),
         TableBlock("hallucinations", hallucination_table(sheets.figures)),
-        TableBlock("table-8", table_8(sheets.figures), rivals=True),
+        TableBlock("overlap-table", overlap_table(sheets.figures), rivals=True),
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
     return render_page(
@@ -106,11 +109,11 @@ def build_evaluation_report(
         types=types,
         total=len(sheets.types),
         models=sheets.models,
-        troubles=troubles(sheets),
+        troubles=troubles,
         unjudged=unjudged,
         remedy=remedy(unjudged, "RUN") if unjudged else "",
         limits=limits(run, sheets.cells),
-        tables=[one for one in tables if one.table.rows],
+        tables=[table for table in tables if table.table.rows],
         figures=[panel for panel in panels if panel is not None],
         subgroups=subgroups(sheets),
         differences=differences(sheets.comparisons),
@@ -119,15 +122,14 @@ def build_evaluation_report(
         status_names=STATUS_NAMES,
         result=result_sentence(sheets),
         answers=_answers(run, sheets),
-        **calibrated_parts(calibrated),
     )
 
 
 def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
     """Return Tables 1 and 2, strict and under equivalence."""
-    first, second = ([table_1(figures, judge=judge, equivalent=same), table_2(figures, equivalent=same)]
+    first, second = ([settings_table(figures, judge=judge, equivalent=same), retrieval_table(figures, equivalent=same)]
                      for same in (False, True))  # fmt: skip
-    made = zip(("table-1", "table-2"), first, second, strict=True)
+    made = zip(("settings-table", "retrieval-table"), first, second, strict=True)
     return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
 
 
@@ -158,18 +160,22 @@ def result_sentence(sheets: EvaluationTables) -> str:
 
     "" where nothing is measured.
     """
-    parts = [_accuracy_clause(sheets), *_given_clauses(sheets), _recall_clause(sheets)]
-    return f"{'; '.join(filter(None, parts))}." if any(parts) else ""
-
-
-def _given_clauses(sheets: EvaluationTables) -> list[str]:
-    """Return the accuracies of answers that other programs made in settings with names of their own."""
-    return [
+    given = [
         f"{model} answers {_share(accuracy)} in the setting {setting_name(*condition)}"
         for condition in sheets.conditions
-        if condition[0] not in SETTINGS
+        if condition[0] not in SETTINGS  # of answers that other programs made
         for model, accuracy in _graded(sheets, condition)
     ]
+    recalls = [
+        (figure.keys["retriever"], figure)
+        for figure in sheets.figures
+        if not figure.keys["model"] and figure.keys["group_by"] == "type" and figure.value is not None
+        if (figure.metric, figure.keys["group"]) == ("recall_5", "answerable")
+    ]
+    name, recall = max(recalls, key=lambda item: item[1].value or 0, default=("", Estimate(None)))
+    found = f"{name} finds {_share(recall)} of the gold passages among its first five" if name else ""
+    parts = [_accuracy_clause(sheets), *given, found]
+    return f"{'; '.join(filter(None, parts))}." if any(parts) else ""
 
 
 def _accuracy_clause(sheets: EvaluationTables) -> str:
@@ -194,19 +200,6 @@ def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, E
     return [(model, one) for model, one in found if one.value is not None]
 
 
-def _recall_clause(sheets: EvaluationTables) -> str:
-    recalls = [
-        (one.keys["retriever"], one)
-        for one in sheets.figures
-        if not one.keys["model"] and one.keys["group_by"] == "type" and one.value is not None
-        if (one.metric, one.keys["group"]) == ("recall_5", "answerable")
-    ]
-    if not recalls:
-        return ""
-    name, recall = max(recalls, key=lambda item: item[1].value or 0)
-    return f"{name} finds {_share(recall)} of the gold passages among its first five"
-
-
 def _share(one: Estimate) -> str:
     """Return a share in percent with its interval: "41 % (31 to 52)"."""
     value = f"{100 * (one.value or 0):.0f} %"
@@ -225,12 +218,14 @@ def build_comparison_page(
     sheets = [read_evaluation_tables(run) for run in runs]
     figures = [named_figure(name, one) for name, sheet in zip(names, sheets, strict=True) for one in sheet.figures]
     ungraded = ungraded_notes(names, [sheet.figures for sheet in sheets])
-    judge = ", ".join(dict.fromkeys(_option(sheet, "judge") for sheet in sheets))
+    judge = ", ".join(dict.fromkeys(str(sheet.info["config"].get("judge", "")) for sheet in sheets))
+    other_questions = "The runs are not on the same questions: rows of different runs cannot be compared directly."
+    warnings = [other_questions] if len({frozenset(sheet.types) for sheet in sheets}) > 1 else []
     tables = [*_paper_tables(figures, judge), TableBlock("hallucinations", hallucination_table(figures))]
     return render_page(
         "compare.html.j2",
         names=names,
-        warnings=[*_warnings(sheets), *barrier_notes(barriers), *ungraded],
+        warnings=[*warnings, *barrier_notes(barriers), *ungraded],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,
         tables=[one for one in tables if one.table.rows],
@@ -255,13 +250,6 @@ def named_figure(run: str, one: Figure) -> Figure:
     return replace(one, keys={**one.keys, name: row_name(run, one.keys[name])})
 
 
-def _warnings(sheets: Sequence[EvaluationTables]) -> list[str]:
-    found = []
-    if len({frozenset(sheet.types) for sheet in sheets}) > 1:
-        found.append("The runs are not on the same questions: rows of different runs cannot be compared directly.")
-    return found
-
-
 def barrier_notes(found: Sequence[Barrier]) -> list[str]:
     """Return in words what is not compared and why, one note for each reason, and how to grade again."""
     groups: dict[tuple[str, str], list[Barrier]] = defaultdict(list)
@@ -269,25 +257,11 @@ def barrier_notes(found: Sequence[Barrier]) -> list[str]:
         groups[one.kind, one.reason].append(one)
     notes = []
     for (kind, reason), listed in groups.items():
-        what = "Accuracies" if kind == "judge" else "Results"
-        remedy = f" {REGRADE}" if kind == "judge" else ""
-        notes.append(
-            f"{what} of {_pair(listed[0])}{_and_more(len(listed))} are not compared, because {reason}.{remedy}"
-        )
+        first, second = (_named(it.model, it.setting, it.retriever) for it in (listed[0].first, listed[0].second))
+        what, remedy = ("Accuracies", f" {REGRADE}") if kind == "judge" else ("Results", "")
+        more = f" and {len(listed) - 1} more {'pair' if len(listed) == 2 else 'pairs'}" if len(listed) > 1 else ""
+        notes.append(f"{what} of {first} and {second}{more} are not compared, because {reason}.{remedy}")
     return notes
 
 
 REGRADE = f"Grade the answers of one run again with the judge of the other: {REGRADE_COMMAND}."
-
-
-def _pair(one: Barrier) -> str:
-    first, second = (_named(it.model, it.setting, it.retriever) for it in (one.first, one.second))
-    return f"{first} and {second}"
-
-
-def _and_more(number: int) -> str:
-    return f" and {number - 1} more {'pair' if number == 2 else 'pairs'}" if number > 1 else ""
-
-
-def _option(sheets: EvaluationTables, name: str) -> str:
-    return str(sheets.info["config"].get(name, ""))

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import orjson
 import plotly.graph_objects as go
+import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
@@ -22,7 +23,45 @@ from plotly.offline import get_plotlyjs
 from fdarx_core.evaluation.tables import MISSING, ResultTable
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Difference, Estimate
-from fdarx_core.report.names import PAGE_WORDS
+from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES, type_title
+
+_NAMES: dict[str, Any] = yaml.safe_load(files(__package__).joinpath("names.yaml").read_text("utf-8"))
+
+PAGE_STYLES: dict[str, dict[str, dict[str, str]]] = _NAMES.pop("styles")
+"""The words, signs and colors of the pages for the fixed names in rows, by table."""
+PAGE_WORDS: dict[str, dict[str, str]] = _NAMES
+"""The words of the pages for the fixed names in rows, by table."""
+
+SETTING_NAMES = PAGE_WORDS["settings"]
+"""In the order of the pages; other settings follow under the names that users gave them."""
+
+SETTING_COLORS: dict[str, str] = {"closed_book": "#8a8a94", "full_label": "#4477aa", "oracle": "#2f9c80"}
+RETRIEVED_COLORS = ("#d98b33", "#b35a9c", "#7f9f3f", "#c8553d", "#6a6fc4", "#3aa6c9", "#a07850")
+
+METRIC_NAMES = PAGE_WORDS["metrics"]
+
+STATUS_NAMES: dict[str, str] = {"done": "Done", "partial": "Partial", "incomplete": "Incomplete", "skipped": "Skipped"}
+
+
+def group_name(group: str) -> str:
+    """Return the name of a group of questions: a type, all answerable ones, or all."""
+    if group == "answerable":
+        return listed([QUESTION_TYPES[name].title.lower() for name in ANSWERABLE_TYPES]).capitalize()
+    return PAGE_WORDS["groups"].get(group) or type_title(group)
+
+
+def setting_name(setting: str, retriever: str = "") -> str:
+    """Return the name of a setting, for example "Retrieved (bm25)"."""
+    name = SETTING_NAMES.get(setting, setting)
+    return f"{name} ({retriever})" if retriever else name
+
+
+def setting_order(condition: tuple[str, str]) -> tuple[int, str, str]:
+    """Return the key that sorts (setting, retriever) in the order of the pages."""
+    known = list(SETTING_NAMES)
+    setting, retriever = condition
+    return (known.index(setting) if setting in known else len(known), setting, retriever)
+
 
 Cell = str | int | float
 Item = TypeVar("Item")
@@ -52,13 +91,11 @@ class FigurePanel:
         header: Sequence[str],
         rows: Sequence[Sequence[Cell]],
         legend: Sequence[tuple[str, str]] = (),
-        *,
-        wide: bool = False,
         **about: object,
     ) -> FigurePanel:
         """Return a chart with its title and note in names.yaml, which `about` fills in."""
         title, note = (PAGE_WORDS[table][name].format(**about) for table in ("figure_titles", "figure_notes"))
-        return cls(name, title, note, figure, header, rows, legend, wide)
+        return cls(name, title, note, figure, header, rows, legend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +161,34 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(style=_asset("report.css"), plotly=Markup(get_plotlyjs()), section_names=SECTION_NAMES)
-    made.globals.update(asset=_asset)
-    made.globals.update(best=_best, firsts=_firsts)
+    made.globals.update(style=_asset("report.css") + _added_type_styles(), plotly=Markup(get_plotlyjs()))
+    made.globals.update(section_names=SECTION_NAMES)
+    made.globals.update(asset=_asset, best=_best, firsts=_firsts)
     made.filters.update(
-        figure=render_figure, readable=readable, formatted=_format_value, decimal=_decimal, plural=plural
+        number="{:,}".format,
+        percent=lambda share: f"{share:.1%}" if share == 0 or share >= 0.0005 else "< 0.1%",
+        formatted=lambda value: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+        decimal=_decimal,
+        signed=signed,
+        plural=plural,
+        listed=listed,
+        moment=_moment,
+        readable=readable,
+        explained=_explained,
+        embedded=_embedded,
+        figure=render_figure,
     )
-    made.filters.update(number="{:,}".format, percent=_percent, moment=_moment, embedded=_embedded)
-    made.filters.update(listed=listed, signed=signed, explained=_explained)
     return made
+
+
+def _added_type_styles() -> Markup:
+    """Return the style rules of the question types of packages; the style sheets have those of the built-in types."""
+    rules = Markup(".{0} {{ border-top: 3px solid {1} !important; }}\n#questions .type.{2}::before {{ color: {1}; }}\n")
+    return Markup("").join(
+        rules.format(name, kind.color, ".".join(kind.title.split()))
+        for name, kind in QUESTION_TYPES.items()
+        if name not in QUESTION_TYPES.builtin
+    )
 
 
 def _asset(name: str) -> Markup:
@@ -140,8 +196,9 @@ def _asset(name: str) -> Markup:
 
 
 def _explained(name: str) -> str | Markup:
-    """Return the header of a table, with what it means where names.yaml explains it."""
-    meaning = PAGE_WORDS["explanations"].get(name)
+    """Return the header of a table, with what it means where names.yaml explains it, or it abbreviates a type."""
+    titles = {kind.abbreviation: f"{kind.title} questions" for kind in QUESTION_TYPES.values()}
+    meaning = PAGE_WORDS["explanations"].get(name) or titles.get(name)
     return Markup('<abbr title="{}">{}</abbr>').format(meaning, name) if meaning else name
 
 
@@ -150,18 +207,10 @@ def _moment(iso: str) -> str:
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
-def _percent(share: float) -> str:
-    return f"{share:.1%}" if share == 0 or share >= 0.0005 else "< 0.1%"
-
-
 def _embedded(value: Any) -> Markup:
     """Return JSON for a script element, escaped so that no text in it can end the element or begin another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _format_value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 SIGNIFICANT = 0.05

@@ -7,7 +7,7 @@ from typing import Any
 
 from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
-from fdarx_core.report.charts import COLORS, Series, bar_numbers, grouped_bars
+from fdarx_core.report.charts import COLORS, Series, bar_numbers, bars
 from fdarx_core.report.page_engine import (
     SIGNIFICANT,
     FigurePanel,
@@ -27,9 +27,9 @@ METRIC_NAMES: dict[str, str] = {
 def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel | None:
     """Return context precision and recall of each strategy under the main post-processing; None without a judge."""
     found = {
-        (one.keys["strategy"], one.keys["model"], one.metric): one
-        for one in figures
-        if one.keys["postprocess"] == names.main and one.keys["strategy"] not in names.ablations
+        (figure.keys["strategy"], figure.keys["model"], figure.metric): figure
+        for figure in figures
+        if figure.keys["postprocess"] == names.main and figure.keys["strategy"] not in names.ablations
     }
     rows = row_names(
         ((strategy, model) for strategy, model, metric in found if metric in {metric for _, metric in CONTEXT}), names
@@ -43,7 +43,7 @@ def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel |
     titles = list(rows.values())
     return FigurePanel.worded(
         "contexts",
-        grouped_bars(titles, series, "mean over questions", broken=True),
+        bars(titles, series, "estimates", "mean over questions"),
         *bar_numbers("Strategy", titles, series),
         postprocess=names.postprocess_title().lower(),
     )
@@ -63,10 +63,10 @@ def pick_samples(
 
     The answers are in the order of the strategies in tables.
     """
-    ranked = sorted(questions, key=lambda one: content_id(str(seed), one.id))
+    ranked = sorted(questions, key=lambda question: content_id(str(seed), question.id))
     picked = {one.id: one for one in ranked[:SAMPLES]}
-    known = {_key(one): one for one in scores if one.question_id in picked and one.postprocess == names.main}
-    kept = [one for one in answers if one.question_id in picked and one.postprocess == names.main]
+    known = {_key(score): score for score in scores if score.question_id in picked and score.postprocess == names.main}
+    kept = [answer for answer in answers if answer.question_id in picked and answer.postprocess == names.main]
     order = list(names.strategies)
     kept.sort(key=lambda one: order.index(one.strategy) if one.strategy in order else len(order))
     several = len({one.model for one in kept}) > 1
@@ -108,14 +108,14 @@ def rag_page(
     `info` is run.json, `by_retriever` are figures of `title_figures`.
     """
     samples = pick_samples(questions, answers, scores, names, int(info["config"].get("seed", 0)))
-    usage_titles = row_names(((one.strategy, one.model) for one in usages), names)
+    usage_titles = row_names(((usage.strategy, usage.model) for usage in usages), names)
     order = list(usage_titles)
     return render_page(
         "rag.html.j2",
         info=info,
         took=duration(info),
         questions=len(questions),
-        strategies=list(dict.fromkeys(names.title(one.keys["strategy"]) for one in figures)),
+        strategies=list(dict.fromkeys(names.title(figure.keys["strategy"]) for figure in figures)),
         models=list(dict.fromkeys(one.keys["model"] for one in figures)),
         judge=names.judge,
         judged_by=judge_note(names.judge),

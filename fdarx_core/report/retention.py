@@ -1,31 +1,36 @@
-"""Retention diagrams: nodes and links from the stage counts, and their positions."""
+"""What a build kept and lost: retention diagrams from the stage counts, and sentences for the terminal and the page."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from textwrap import wrap
-from typing import Literal
+from typing import Any, Literal
 
+from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
+from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.records import StageCount
-from fdarx_core.report.names import PAGE_WORDS
-from fdarx_core.report.page_engine import readable
+from fdarx_core.records.question_types import QUESTION_TYPES, type_title
+from fdarx_core.report.page_engine import PAGE_WORDS, plural, readable
+from fdarx_core.storage.dataset_card import BASELINE, model_names
 
 Kind = Literal["kept", "rejected"]
 End = tuple[int, int]
-"""The last node of a question type, as its position in `Flow.nodes`, and its rows."""
+"""The last node of a question type, as its position in `SankeyDiagram.nodes`, and its rows."""
 
 Dropped = Counter[tuple[str, str, str]]
 """Number of rejects by stage, reason and question type; the type is "" for rows that are no questions yet."""
 
-TYPE_NAMES: dict[str, str] = {"factual": "Factual", "multihop": "Multi-hop", "refusal": "Refusal"}
+
+def ordered_types(present: Collection[str]) -> list[str]:
+    """Return question types in the order of the pages; other types follow by name."""
+    return [*(name for name in QUESTION_TYPES if name in present), *sorted({*present}.difference(QUESTION_TYPES))]
+
 
 UNITS: dict[str, str] = {"read": "Label files", "passages": "Labels", "contexts": "Passages", "generate": "Contexts"}
 """The name of the rows at the first stage of a sequence of stages."""
-
-KEPT_NAMES = PAGE_WORDS["kept_after"]
 
 REASONS_SHOWN = 4
 """Reasons with a node of their own at a stage; the others share the node "other reasons"."""
@@ -43,11 +48,11 @@ class Node:
 
 
 Link = tuple[int, int, int]
-"""The positions of two nodes in `Flow.nodes`, and the rows that went from the first to the second."""
+"""The positions of two nodes in `SankeyDiagram.nodes`, and the rows that went from the first to the second."""
 
 
 @dataclass(slots=True)
-class Flow:
+class SankeyDiagram:
     """A Sankey diagram of a sequence of stages in which a row stays one row. The first node is its start."""
 
     nodes: list[Node]
@@ -90,26 +95,25 @@ def check_accounts(stages: Sequence[StageCount], dropped: Dropped) -> None:
             )
 
 
-def draw_flow(stages: Sequence[StageCount], types: Mapping[str, int], dropped: Dropped, start: str) -> Flow:
+def draw_flow(stages: Sequence[StageCount], types: Mapping[str, int], dropped: Dropped, start: str) -> SankeyDiagram:
     """Return the flow of `types` (name → rows at the start) through stages that keep or reject each row.
 
     With several types, the diagram begins with one node named `start`. Raises ValueError if a stage rejects other
     types, or more rows of a type, than it received.
     """
     total = sum(types.values())
-    flow = Flow([Node(start, "kept", "", total, 0)])
+    flow = SankeyDiagram([Node(start, "kept", "", total, 0)])
     ends: dict[str, End] = {"": (0, total)}
     if set(types) != {""}:
         ends = {
-            type: (flow.add(TYPE_NAMES.get(type, type), "kept", type, {type: (0, rows)}), rows)
-            for type, rows in types.items()
+            type: (flow.add(type_title(type), "kept", type, {type: (0, rows)}), rows) for type, rows in types.items()
         }
     for stage in stages:
         ends = _draw_stage(flow, stage.stage, ends, dropped)
     return flow
 
 
-def _draw_stage(flow: Flow, stage: str, ends: Mapping[str, End], dropped: Dropped) -> dict[str, End]:
+def _draw_stage(flow: SankeyDiagram, stage: str, ends: Mapping[str, End], dropped: Dropped) -> dict[str, End]:
     by_reason: dict[str, Counter[str]] = {}
     for (name, reason, type), rows in dropped.items():
         if name == stage:
@@ -118,25 +122,21 @@ def _draw_stage(flow: Flow, stage: str, ends: Mapping[str, End], dropped: Droppe
     if any(rows > ends.get(type, (0, 0))[1] for type, rows in lost.items()):
         raise ValueError(f"stage {stage}: rejects {dict(lost)} are not among its rows {ends}; build the run again")
     kept = {type: (source, rows - lost[type]) for type, (source, rows) in ends.items()}
-    after = {type: (_add_kept(flow, stage, type, end), end[1]) for type, end in kept.items()}
-    for label, rejected in _grouped(by_reason).items():
-        flow.add(label, "rejected", "", {type: (ends[type][0], rows) for type, rows in rejected.items()})
-    return after
-
-
-def _add_kept(flow: Flow, stage: str, type: str, end: End) -> int:
-    # The name is short because columns are close; color and first node show the type.
-    words = KEPT_NAMES.get(stage, stage)
-    return flow.add(f"✓ {words if type else words.capitalize()}", "kept", type, {type: end})
-
-
-def _grouped(by_reason: Mapping[str, Counter[str]]) -> dict[str, Counter[str]]:
+    after: dict[str, End] = {}
+    for type, end in kept.items():
+        words = PAGE_WORDS["kept_after"].get(
+            stage, stage
+        )  # short, as columns are close; color and first node show the type
+        label = f"✓ {words if type else words.capitalize()}"
+        after[type] = flow.add(label, "kept", type, {type: end}), end[1]
     ranked = sorted(by_reason, key=lambda reason: (-by_reason[reason].total(), reason))
     shown = ranked if len(ranked) <= REASONS_SHOWN + 1 else ranked[:REASONS_SHOWN]
-    groups = {readable(reason): by_reason[reason] for reason in shown}
+    rejected = {readable(reason): by_reason[reason] for reason in shown}
     for reason in ranked[len(shown) :]:
-        groups.setdefault("other reasons", Counter()).update(by_reason[reason])
-    return groups
+        rejected.setdefault("other reasons", Counter()).update(by_reason[reason])
+    for label, counts in rejected.items():
+        flow.add(label, "rejected", "", {type: (ends[type][0], rows) for type, rows in counts.items()})
+    return after
 
 
 FLOW_HEIGHT = 240
@@ -149,7 +149,7 @@ _LINE_HEIGHT = 17
 _GAP = 7
 
 
-def lay_out(flow: Flow) -> tuple[list[float], list[float], float, float]:
+def lay_out(flow: SankeyDiagram) -> tuple[list[float], list[float], float, float]:
     """Return x and y of the nodes as shares of width and height, the height in pixels, and the padding of nodes.
 
     Kept nodes are at the top of their column, rejected ones below, each with space for its label. Plotly scales links
@@ -178,3 +178,91 @@ def label_lines(node: Node) -> list[str]:
         return [node.label, f"{node.rows:,}"]
     *before, last = wrap(node.label, LABEL_WIDTH)
     return [*before, f"{last} {node.rows:,}"]
+
+
+TOO_MANY = 0.1
+"""The share of unusable replies from which a stage, or a model, is named."""
+MOST = 0.5
+"""The share of rejected questions from which a stage is named."""
+RULES = "rules"
+_MAIN_REASONS = 2
+_STRONGER = "Take a stronger model."
+
+
+def why_rejected(stage: str, reason: str) -> str:
+    """Return what a reason of a stage means, "" for a reason that says it itself."""
+    if meaning := PAGE_WORDS["reject_reasons"].get(f"{stage}/{reason}"):
+        return meaning
+    beginnings = PAGE_WORDS["reason_beginnings"]
+    general = next((meaning for start, meaning in beginnings.items() if reason.startswith(f"{start}_")), "")
+    return general or (PAGE_WORDS["unusable_replies"].get(reason, "") if stage == GENERATE else "")
+
+
+def meaning_of(reason: str) -> str:
+    """Return what a reason of unusable replies means and what to do; one that has no entry is a failed request."""
+    known = reason if reason in PAGE_WORDS["unusable_replies"] else "failed_request"
+    return f"{PAGE_WORDS['unusable_replies'][known]} {PAGE_WORDS['unusable_remedies'].get(known, _STRONGER)}"
+
+
+def unusable_lines(info: Mapping[str, Any]) -> list[str]:
+    """Return sentences for each stage of a build, as run.json has it, at which many replies were unusable."""
+    return [
+        f"{_who(one['stage'], info)}: {one['unusable']:,} of {one['replies']:,} replies at the stage {one['stage']} "
+        f"were unusable, most as {one['reason']}. {meaning_of(one['reason'])}"
+        for one in info.get("replies", [])
+        if one["unusable"] > TOO_MANY * one["replies"]
+    ]
+
+
+def heavy_loss_lines(info: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each stage that rejects most of the questions that a model wrote, judged or read.
+
+    A model that is too weak for its task often replies in the right form, so that nothing is unusable.
+    """
+    by_model = {row["stage"] for row in info.get("replies", [])} - {GENERATE}
+    if model_names(info.get("config", {}).get("generator", BASELINE)) != BASELINE:
+        by_model.add(RULES)
+    lines: list[str] = []
+    for one in info.get("stages", []):
+        stage, rejected, rows = one["stage"], one["rejected"], one["rows_in"]
+        if stage not in by_model or rejected <= MOST * rows:
+            continue
+        reasons = (reason for reason in info.get("reject_reasons", []) if reason["stage"] == stage)
+        most = next((f", most as {reason['reason']}" for reason in reasons), "")
+        task = "does not follow the prompt" if stage == RULES else "cannot judge them"
+        lines.append(
+            f"{_who(stage, info)}: {rejected:,} of {rows:,} questions were rejected at the stage {stage}{most}. "
+            f"Read some of the rejects: either the questions are bad, or this model {task}."
+        )
+    return lines
+
+
+def missing_lines(info: Mapping[str, Any]) -> list[str]:
+    """Return sentences on questions without a verdict, and on labels of which the reader saw a part."""
+    lines: list[str] = []
+    if lacking := info.get("questions_without_verdict"):
+        total = sum(info["questions"].values())
+        lines.append(
+            f"{lacking:,} of {total:,} questions were kept although a verdict of at least one stage is missing; their "
+            "column unscored names the stages, and --strict drops them."
+        )
+    if cut := info.get("labels_read_in_part"):
+        longer = "label is" if cut == 1 else "labels are"
+        lines.append(f"{cut:,} {longer} longer than the context of the reader, who was shown the most important parts.")
+    return lines
+
+
+def main_reasons(info: Mapping[str, Any]) -> list[str]:
+    """Return the most frequent reasons for which rows were rejected after the selection of labels, in words."""
+    return [
+        f"{plural(one['rows'], 'row')} at {one['stage']} as {one['reason']}. "
+        f"{why_rejected(one['stage'], one['reason'])}".strip()
+        for one in info.get("reject_reasons", [])[:_MAIN_REASONS]
+    ]
+
+
+def _who(stage: str, info: Mapping[str, Any]) -> str:
+    """Return the role whose model replies at a stage, with the name of the model."""
+    role = {GENERATE: "generator", RULES: "generator", ROUND_TRIP: "reader"}.get(stage, "judge")
+    names = model_names(info.get("config", {}).get(role, ""))
+    return f"{'writer' if role == 'generator' else role} {names}".strip()

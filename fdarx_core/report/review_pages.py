@@ -6,22 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fdarx_core.evaluation.tables import ResultTable, table_text
-from fdarx_core.report.names import GROUP_NAMES
-from fdarx_core.report.page_engine import TableBlock, render_page
+from fdarx_core.report.page_engine import TableBlock, group_name, render_page
 from fdarx_core.review.agreement import (
     TIE,
     UNDECIDED,
     Agreement,
     ConfusionMatrix,
-    table_3,
-    table_4,
-    table_5,
+    agreement_tables,
 )
 from fdarx_core.review.agreement_metrics import AnnotatedItem
-from fdarx_core.review.criteria import CriteriaTrial, comparison_table
-from fdarx_core.review.passages import pieces_of
-from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE
+from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE, pieces_of
 
 
 def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], annotator: str) -> str:
@@ -58,7 +52,7 @@ def _item(one: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
     return {
         "id": item.id,
         "task": item.task,
-        "about": list(filter(None, (item.drug, label, GROUP_NAMES.get(item.type, item.type).lower()))),
+        "about": list(filter(None, (item.drug, label, group_name(item.type).lower()))),
         "question": item.question,
         "answer": item.answer if REVIEW_TASKS[item.task].shows_answer else None,
         "statement": item.statement,
@@ -72,9 +66,8 @@ def _item(one: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def agreement_page(info: Mapping[str, Any], found: Agreement, calibrated: Sequence[ResultTable] = ()) -> str:
-    """Return the page. `info` is review.json; tables of `calibrated` accuracy follow those of the paper."""
-    tables = [table_3(found), table_4(found), table_5(found), *calibrated]
+def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
+    """Return the page. `info` is review.json."""
     return render_page(
         "review_report.html.j2",
         info={name: value for name, value in info.items() if name not in ("strata", "versions")},
@@ -83,7 +76,7 @@ def agreement_page(info: Mapping[str, Any], found: Agreement, calibrated: Sequen
         found=found,
         people=sorted({name for one in found.tallies for name in one.votes}),
         tasks=REVIEW_TASKS,
-        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(tables, 3) if table.rows],
+        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(agreement_tables(found), 3) if table.rows],
         confusions=list(_titled(found)),
         items={one.item.id: one for one in found.voted},
         unvoted=sum(not one.values for one in found.voted),
@@ -107,10 +100,3 @@ def _titled(found: Agreement) -> Iterator[tuple[str, ConfusionMatrix, list[tuple
         ]
         title = REVIEW_TASKS[one.task].title + (f", {one.judge or 'no judge'}" if tasks[one.task] > 1 else "")
         yield title, one, [(down, across) for *_, down, across in sorted(places)]
-
-
-def trial_text(trial: CriteriaTrial) -> str:
-    """Return the text on a trial: the changes and why, both agreements with people, and the changed items."""
-    table = table_text(comparison_table(trial)) if trial.comparisons else ""
-    moved = sorted(trial.changed_items(), key=lambda one: (one.item.task, one.effect, one.item.id))
-    return render_page("trial.txt.j2", trial=trial, table=table, moved=moved)

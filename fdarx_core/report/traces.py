@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -66,24 +66,16 @@ def build_trace(run: RunDirectory, question_id: str) -> Trace:
     verdicts = [verdict for verdict in beside("verdicts", JudgeVerdict) if verdict.question_id == question.id]
     keys = [question.response_key, *(verdict.response_key for verdict in verdicts)]
     responses = ResponseStore(run.file("responses")).get(filter(None, keys))
-    outcome = _outcome(
-        question.id,
-        Splits.of_run(run.info()).of(question.set_id),
-        any(one.id == question.id for one in beside("questions", QuestionAnswer)),
-        beside("rejects", Reject),
-    )
+    rejected = list(beside("rejects", Reject))
+    reject = next((one for one in rejected if one.id == question.id), None)
+    if reject is None or any(one.id == question.id for one in beside("questions", QuestionAnswer)):
+        repeats = [one.id for one in rejected if one.stage == "duplicates" and one.detail == question.id]
+        repeated = f"; repeated by {', '.join(repeats)}" if repeats else ""
+        outcome = f"in the benchmark, {Splits.of_run(run.info()).of(question.set_id)} split{repeated}"
+    else:
+        outcome = f"dropped at {reject.stage}: {reject.reason}. {reject.detail}".rstrip()
     found = {"question": question, "gold": gold, "verdicts": verdicts, "responses": responses, "outcome": outcome}
     return Trace("trace_build.txt.j2", found)
-
-
-def _outcome(question_id: str, split: str, kept: bool, rejects: Iterable[Reject]) -> str:
-    rejected = list(rejects)
-    reject = None if kept else next((one for one in rejected if one.id == question_id), None)
-    if reject is not None:
-        return f"dropped at {reject.stage}: {reject.reason}. {reject.detail}".rstrip()
-    repeats = [one.id for one in rejected if one.stage == "duplicates" and one.detail == question_id]
-    repeated = f"; repeated by {', '.join(repeats)}" if repeats else ""
-    return f"in the benchmark, {split} split{repeated}"
 
 
 def evaluation_trace(run: RunDirectory, question_id: str) -> Trace:

@@ -19,10 +19,19 @@ TRAINING, VALIDATION = "training", "validation"
 
 def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
     """Return training and validation loss by step, with a mark at the lowest validation loss."""
-    looks = [one for one in curve if one.validation_loss is not None]
+    looks = [point for point in curve if point.validation_loss is not None]
     figure = go.Figure()
-    _line(figure, TRAINING, COLORS[0], [(one.step, one.loss) for one in curve])
-    _line(figure, VALIDATION, COLORS[1], [(one.step, one.validation_loss) for one in looks])
+    losses = {TRAINING: [one.loss for one in curve], VALIDATION: [one.validation_loss for one in looks]}
+    for (name, values), points, color in zip(losses.items(), (curve, looks), COLORS, strict=False):
+        figure.add_scatter(
+            x=[one.step for one in points],
+            y=values,
+            name=name,
+            mode="lines+markers" if len(points) < 100 else "lines",
+            line={"color": color, "width": 2},
+            marker={"size": 5},
+            hovertemplate="step %{x:,}<br>%{y:.4f}<extra>%{fullData.name}</extra>",
+        )
     if best := best_point(curve):
         late = best.step > len(curve) / 2
         figure.add_vline(
@@ -35,7 +44,7 @@ def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
     figure.update_yaxes(title={"text": "loss, nats per token"})
     return FigurePanel.worded(
         "loss",
-        styled(figure, 360, {"l": 8, "r": 16, "t": 12, "b": 44}),
+        styled(figure, 360),
         ["Step", "Epoch", "Training loss", "Validation loss", "Learning rate"],
         [
             [
@@ -48,18 +57,6 @@ def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
             for one in curve
         ],
         legend=[(TRAINING, COLORS[0]), (VALIDATION, COLORS[1])],
-    )
-
-
-def _line(figure: go.Figure, name: str, color: str, points: Sequence[tuple[int, float | None]]) -> None:
-    figure.add_scatter(
-        x=[step for step, _ in points],
-        y=[loss for _, loss in points],
-        name=name,
-        mode="lines+markers" if len(points) < 100 else "lines",
-        line={"color": color, "width": 2},
-        marker={"size": 5},
-        hovertemplate="step %{x:,}<br>%{y:.4f}<extra>%{fullData.name}</extra>",
     )
 
 
@@ -88,6 +85,11 @@ def tuning_page(
     """
     options = {**info["config"], "model": info["config"]["model"]["name"]}
     best, tuned = best_point(curve), [one for one in answers if one.model == TUNED]
+    parts = [(part, f"{info['pairs'].get(part, 0):,}") for part in PARTS]
+    left_out = [(f"left out: {reason}", f"{rows:,}") for reason, rows in info["rejects"].items()]
+    answered = {(answer.id, answer.model): answer for answer in answers}
+    seed = str(info["config"].get("seed", 0))
+    chosen = sorted({one.id for one in answers}, key=lambda name: content_id(seed, name))
     return render_page(
         "tuning.html.j2",
         info=info,
@@ -99,21 +101,7 @@ def tuning_page(
         asked=len(tuned),
         blank=sum(not one.answer.strip() for one in tuned),
         figure=loss_curve(curve),
-        samples=_samples(answers, str(info["config"].get("seed", 0))),
+        samples=[{"base": answered[name, BASE], "tuned": answered[name, TUNED]} for name in chosen[:_SAMPLES]],
         options=[(name, value) for name, value in options.items() if value is not None],
-        counted=_counted(info),
+        counted=[*parts, ("groups of alike pairs", f"{info['groups']:,}"), *(left_out or [("left out", "none")])],
     )
-
-
-def _counted(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    parts = [(part, f"{info['pairs'].get(part, 0):,}") for part in PARTS]
-    left_out = [(f"left out: {reason}", f"{rows:,}") for reason, rows in info["rejects"].items()]
-    return [*parts, ("groups of alike pairs", f"{info['groups']:,}"), *(left_out or [("left out", "none")])]
-
-
-def _samples(answers: Sequence[TunedAnswer], seed: str) -> list[dict[str, TunedAnswer]]:
-    by_id: dict[str, dict[str, TunedAnswer]] = {}
-    for one in answers:
-        by_id.setdefault(one.id, {})[one.model] = one
-    chosen = sorted(by_id, key=lambda name: content_id(seed, name))[:_SAMPLES]
-    return [{"base": by_id[name][BASE], "tuned": by_id[name][TUNED]} for name in chosen]

@@ -34,6 +34,8 @@ _TOKENIZED_AT_ONCE = 64
 _PASSAGE_PROMPTS = ("document", "passage", "corpus")
 """Names that models give to their prompt for passages."""
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".onnx", ".msgpack", ".h5"}
+_HASHED = _WEIGHTS | {".json", ".txt", ".model"}
+"""Suffixes of files that can change the vectors, as model cards cannot."""
 _HASHED_BYTES = 1 << 20
 """Bytes of a weights file that are hashed at each end: its header, and numbers that training nearly always changes."""
 
@@ -70,23 +72,17 @@ def fingerprint(directory: str) -> str:
     """
     root = Path(directory)
     digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(path for path in root.rglob("*") if path.is_file() and _is_model_file(path.relative_to(root))):
-        digest.update(f"{file.relative_to(root).as_posix()}\0{file.stat().st_size}\0".encode())
-        digest.update(_ends(file) if file.suffix in _WEIGHTS else file.read_bytes())
+    for file in sorted(path for path in root.rglob("*") if path.is_file() and path.suffix in _HASHED):
+        name, size = file.relative_to(root), file.stat().st_size
+        if any(part.startswith(".") for part in name.parts):
+            continue  # traces of a download
+        digest.update(f"{name.as_posix()}\0{size}\0".encode())
+        with file.open("rb") as stream:
+            if file.suffix in _WEIGHTS:
+                digest.update(stream.read(_HASHED_BYTES))
+                stream.seek(max(0, size - _HASHED_BYTES))
+            digest.update(stream.read())
     return digest.hexdigest()
-
-
-def _is_model_file(path: Path) -> bool:
-    """Return whether a file can change the vectors: model cards and traces of a download cannot."""
-    hidden = any(part.startswith(".") for part in path.parts)
-    return not hidden and (path.suffix in _WEIGHTS or path.suffix in {".json", ".txt", ".model"})
-
-
-def _ends(file: Path) -> bytes:
-    with file.open("rb") as stream:
-        head = stream.read(_HASHED_BYTES)
-        stream.seek(max(0, file.stat().st_size - _HASHED_BYTES))
-        return head + stream.read(_HASHED_BYTES)
 
 
 class HeadedText(NamedTuple):
@@ -206,18 +202,15 @@ class SentenceEncoder:
             for start in range(0, len(passages), _TOKENIZED_AT_ONCE)
             for texts in self._windows(passages[start : start + _TOKENIZED_AT_ONCE])
         ]
-        counts = np.array([len(texts) for texts in found], np.int64)
-        return WindowVectors(self._encode_once([text for texts in found for text in texts]), counts)
-
-    def _encode_once(self, texts: Sequence[str]) -> Vectors:
-        """Encode texts as passages, each different one once; the vectors of the last `_REMEMBERED` are kept."""
-        known = {text: self._remembered[text] for text in texts if text in self._remembered}
-        new = [text for text in dict.fromkeys(texts) if text not in known]
+        flat = [text for texts in found for text in texts]
+        known = {text: self._remembered[text] for text in flat if text in self._remembered}
+        new = [text for text in dict.fromkeys(flat) if text not in known]
         known |= zip(new, self.encode(new), strict=True)
         self._remembered |= known
         for text in list(self._remembered)[: max(0, len(self._remembered) - _REMEMBERED)]:
             del self._remembered[text]
-        return np.array([known[text] for text in texts], np.float32).reshape(-1, self.dimensions)
+        vectors = np.array([known[text] for text in flat], np.float32).reshape(-1, self.dimensions)
+        return WindowVectors(vectors, np.array([len(texts) for texts in found], np.int64))
 
     def _windows(self, passages: Sequence[HeadedText]) -> Iterator[list[str]]:
         """Yield the windows of each passage."""

@@ -25,11 +25,6 @@ _BATCH_SCORES = 1 << 18
 """Scores computed at a time, questions by passages: 2 MiB, about the size of a core's cache."""
 _FULL_SORT = 1024
 """Number of passages from which selecting the k best before sorting is faster than sorting all."""
-_LONG_POSTINGS = 500
-"""Postings per term from which adding term by term is faster than gathering all postings, which copies each twice."""
-_LARGE_VOCABULARY = 8
-"""Terms per character of the queries from which a dictionary of the terms, which is made once, pays: without one, Arrow
-hashes all terms at each call, in a quarter of the time."""
 _LOWERCASE = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
 
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -51,27 +46,22 @@ def top_k(scores: Scores, k: int, candidates: Mask | None = None) -> list[Ranked
         candidates: shape (passages,) or (questions, passages); the passages that may be returned, None for all.
     """
     if candidates is not None:
-        masks = np.broadcast_to(candidates, scores.shape)
-        return [_top_candidates(row, mask, k) for row, mask in zip(scores, masks, strict=True)]
-    order = _smallest(-scores, min(k, scores.shape[1]))
+        rankings: list[RankedList] = []
+        for row, mask in zip(scores, np.broadcast_to(candidates, scores.shape), strict=True):
+            positions = np.flatnonzero(mask)
+            [ranked] = top_k(row[None, positions], k)
+            rankings.append([(int(positions[at]), score) for at, score in ranked])
+        return rankings
+    k, keys = min(k, scores.shape[1]), -scores
+    if k == 0 or keys.shape[1] < _FULL_SORT:
+        order = np.argsort(keys, axis=1, kind="stable")[:, :k]
+    else:
+        limits = np.partition(keys, k - 1, axis=1)[:, k - 1]
+        rows = [np.flatnonzero(row <= limit) for row, limit in zip(keys, limits, strict=True)]
+        chosen = [among[np.argsort(row[among], kind="stable")][:k] for row, among in zip(keys, rows, strict=True)]
+        order = np.array(chosen, dtype=np.int64).reshape(-1, k)
     best = np.take_along_axis(scores, order, axis=1)
     return [list(zip(*row, strict=True)) for row in zip(order.tolist(), best.tolist(), strict=True)]
-
-
-def _top_candidates(scores: Scores, mask: Mask, k: int) -> RankedList:
-    positions = np.flatnonzero(mask)
-    [ranked] = top_k(scores[None, positions], k)
-    return [(int(positions[at]), score) for at, score in ranked]
-
-
-def _smallest(keys: Scores, k: int) -> Integers:
-    """Return the positions of the k smallest keys of each row, ascending, ties by position."""
-    if k == 0 or keys.shape[1] < _FULL_SORT:
-        return np.argsort(keys, axis=1, kind="stable")[:, :k]
-    limits = np.partition(keys, k - 1, axis=1)[:, k - 1]
-    rows = [np.flatnonzero(row <= limit) for row, limit in zip(keys, limits, strict=True)]
-    chosen = [among[np.argsort(row[among], kind="stable")][:k] for row, among in zip(keys, rows, strict=True)]
-    return np.array(chosen, dtype=np.int64).reshape(-1, k)
 
 
 def tokenize(text: str) -> list[str]:
@@ -97,25 +87,26 @@ class InvertedIndex:
         encoded = words.dictionary_encode()
         self._vocabulary = encoded.dictionary
         numbers = encoded.indices.to_numpy()
-        self._blank: int = pc.index(self._vocabulary, "").as_py()
-        is_word = numbers != self._blank
+        is_word = numbers != pc.index(self._vocabulary, "").as_py()
         numbers, passage_of = numbers[is_word], passage_of[is_word]
-        self.terms, self.passages, self.counts = _count_postings(numbers, passage_of, self.size)
+        bits = self.size.bit_length()  # to divide all keys takes longer than to sort them
+        keys = (numbers.astype(np.int64) << bits) | passage_of
+        keys.sort()
+        firsts = np.flatnonzero(np.diff(keys, prepend=-1))
+        distinct = keys[firsts]
+        self.terms: Integers = distinct >> bits
+        self.passages: Integers = distinct & ((1 << bits) - 1)
+        self.counts: Integers = np.diff(firsts, append=len(keys))
         self.frequencies: Integers = np.bincount(self.terms, minlength=len(self._vocabulary))
         self.lengths: Integers = np.bincount(passage_of, minlength=self.size)
         self._starts = np.cumsum(self.frequencies) - self.frequencies
 
     def lookup(self, queries: Sequence[str]) -> tuple[Integers, Integers]:
         """Return, for each word of the queries that the collection has, in order, its query and its term."""
-        if _LARGE_VOCABULARY * sum(map(len, queries)) < len(self._vocabulary):
-            asked = [tokenize(text) for text in queries]
-            query_of = np.repeat(np.arange(len(queries)), [len(words) for words in asked])
-            numbers = np.array([self._terms.get(word, -1) for words in asked for word in words], dtype=np.int64)
-        else:
-            split, query_of = _split_words(queries)
-            numbers = pc.index_in(split, value_set=self._vocabulary).fill_null(-1).to_numpy()
-        known = (numbers >= 0) & (numbers != self._blank)
-        return query_of[known], numbers[known]
+        asked = [tokenize(text) for text in queries]
+        query_of = np.repeat(np.arange(len(queries)), [len(words) for words in asked])
+        numbers = np.array([self._terms.get(word, -1) for words in asked for word in words], dtype=np.int64)
+        return query_of[numbers >= 0], numbers[numbers >= 0]
 
     def with_all(self, words: Iterable[str]) -> Mask:
         """Return which texts have all of the words, shape (texts,)."""
@@ -126,11 +117,6 @@ class InvertedIndex:
                 has[self.passages[self._starts[term] : self._starts[term] + self.frequencies[term]]] = True
             having &= has
         return having
-
-    def postings(self, term: int) -> tuple[Integers, Integers]:
-        """Return the texts that have a term, by its number, and how often each has it."""
-        own = slice(self._starts[term], self._starts[term] + self.frequencies[term])
-        return self.passages[own], self.counts[own]
 
     @property
     def vocabulary(self) -> list[str]:
@@ -156,19 +142,6 @@ class InvertedIndex:
         Returns:
             Shape (queries, passages).
         """
-        lengths = self.frequencies[terms]
-        if lengths.sum() > _LONG_POSTINGS * len(terms):
-            return self._sum_by_term(weights, query_of, terms, queries, factors)
-        shifts = self._starts[terms] - np.cumsum(lengths) + lengths
-        postings = np.repeat(shifts, lengths) + np.arange(lengths.sum())
-        cells = np.repeat(query_of * self.size, lengths) + self.passages[postings]
-        values = weights[postings] if factors is None else weights[postings] * np.repeat(factors, lengths)
-        totals = np.bincount(cells, values, minlength=queries * self.size)
-        return totals.astype(np.float64, copy=False).reshape(queries, self.size)
-
-    def _sum_by_term(
-        self, weights: Floats, query_of: Integers, terms: Integers, queries: int, factors: Floats | None
-    ) -> Floats:
         totals = np.zeros((queries, self.size))
         for at, (query, term) in enumerate(zip(query_of.tolist(), terms.tolist(), strict=True)):
             own = slice(self._starts[term], self._starts[term] + self.frequencies[term])
@@ -194,18 +167,8 @@ def _split_words(texts: Sequence[str]) -> tuple[pa.Array, Integers]:
     return split.flatten(), np.repeat(np.arange(len(texts)), np.diff(split.offsets.to_numpy()))
 
 
-def _count_postings(terms: Any, passage_of: Integers, size: int) -> tuple[Integers, Integers, Integers]:
-    """Return the postings, sorted by term and then passage: term, passage, number of occurrences."""
-    bits = size.bit_length()  # to divide all keys takes longer than to sort them
-    keys = (terms.astype(np.int64) << bits) | passage_of
-    keys.sort()
-    firsts = np.flatnonzero(np.diff(keys, prepend=-1))
-    distinct = keys[firsts]
-    return distinct >> bits, distinct & ((1 << bits) - 1), np.diff(firsts, append=len(keys))
-
-
 class LexicalIndex(ABC):
-    """Scores the texts of a collection by the words that they share with queries. `size` is the number of texts."""
+    """Ranks the texts of a collection by the words that they share with queries. `size` is the number of texts."""
 
     size: int
 
@@ -308,44 +271,21 @@ class TfidfIndex(LexicalIndex):
     def __init__(self, index: InvertedIndex) -> None:
         self.size = index.size
         self._index = index
-        self._idf = tfidf_idf(index.frequencies, index.size)
-        weights = log_counts(index.counts) * self._idf[index.terms]
+        self._idf: Floats = np.log((1 + index.size) / (1 + index.frequencies)) + 1
+        weights = (1 + np.log(index.counts)) * self._idf[index.terms]
         norms = np.sqrt(np.bincount(index.passages, weights**2, minlength=index.size))
         self._weights: Floats = weights / norms[index.passages] * self._idf[index.terms]
 
     def scores(self, queries: Sequence[str]) -> Floats:
         """Return the cosines over the words that the collection has, shape (queries, passages)."""
-        query_of, terms, counts = count_terms(*self._index.lookup(queries), len(self._idf))
-        factors = log_counts(counts)
-        norms = query_norms(query_of, factors * self._idf[terms], len(queries))
+        query_of, terms = self._index.lookup(queries)
+        keys, counts = np.unique(query_of * np.int64(max(1, len(self._idf))) + terms, return_counts=True)
+        query_of, terms = np.divmod(keys, max(1, len(self._idf)))
+        factors = 1 + np.log(counts)
+        norms = np.sqrt(np.bincount(query_of, (factors * self._idf[terms]) ** 2, minlength=len(queries)))
         scores = self._index.sum_weights(self._weights, query_of, terms, len(queries), factors)
-        return scores / norms[:, None]
+        return scores / np.where(norms > 0, norms, 1.0)[:, None]
 
     def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
         """Return which passages share a word with each query: every term has a positive weight."""
         return scores > 0
-
-
-def tfidf_idf(frequencies: Integers, size: int) -> Floats:
-    """Return the smoothed idf of terms that are in so many of `size` texts."""
-    idf: Floats = np.log((1 + size) / (1 + frequencies)) + 1
-    return idf
-
-
-def log_counts(counts: Integers | Floats) -> Floats:
-    """Return the factors of terms that a text has so many times, at least once."""
-    factors: Floats = 1 + np.log(counts)
-    return factors
-
-
-def query_norms(query_of: Integers, weights: Floats, queries: int) -> Floats:
-    """Return the length of each query's vector, 1 for one without terms; `weights` are those of its terms."""
-    norms = np.sqrt(np.bincount(query_of, weights**2, minlength=queries))
-    return np.where(norms > 0, norms, 1.0)
-
-
-def count_terms(query_of: Integers, terms: Integers, vocabulary: int) -> tuple[Integers, Integers, Integers]:
-    """Return each query's distinct terms, and how often the query has each."""
-    keys, counts = np.unique(query_of * np.int64(max(1, vocabulary)) + terms, return_counts=True)
-    queries, distinct = np.divmod(keys, max(1, vocabulary))
-    return queries, distinct, counts

@@ -33,7 +33,9 @@ class ModelDirectories:
     def of(self, model: ModelName) -> str:
         """Return the directory of a model. Raises `ModelMissing` where none was given, or it has no model."""
         given: str | None = getattr(self, model)
-        directory = given or (_bundled_minilm() if model == "cosine" else None)
+        directory = given
+        if given is None and model == "cosine" and (bundled := find_spec(_BUNDLED_MINILM)) and bundled.origin:
+            directory = str(Path(bundled.origin).parent / "model")  # find_spec does not import the package
         if directory is None:
             raise ModelMissing(f"no directory for the {model} model; give --{model}-model DIRECTORY{_HINTS[model]}")
         if not (Path(directory) / "config.json").is_file():
@@ -50,20 +52,8 @@ _HINTS: dict[ModelName, str] = {
 
 def check_installed(model: ModelName) -> None:
     """Raise `ModelMissing` where the model's library is not installed, without importing it, which takes seconds."""
-    if find_spec(_LIBRARIES[model]) is None:
-        raise ModelMissing(f"the {model} model needs {_LIBRARIES[model]}: pip install 'fdarx[models]'")
-
-
-_LIBRARIES: dict[ModelName, str] = {
-    "cosine": "sentence_transformers",
-    "recontriever": "sentence_transformers",
-    "reranker": "sentence_transformers",
-}
-
-
-def _bundled_minilm() -> str | None:
-    spec = find_spec(_BUNDLED_MINILM)  # does not import the package
-    return str(Path(spec.origin).parent / "model") if spec and spec.origin else None
+    if find_spec("sentence_transformers") is None:
+        raise ModelMissing(f"the {model} model needs sentence_transformers: pip install 'fdarx[models]'")
 
 
 def load_module(name: str, purpose: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fdarx_core.baseline.sentences import split_sentences
+from fdarx_core.text.sentences import split_sentences
 
 Span: TypeAlias = tuple[int, int]
 """The characters that a token stands for: start and end."""
@@ -41,7 +41,13 @@ def windows(text: str, spans: Sequence[Span], room: int) -> list[Window]:
     """
     if len(spans) <= room:
         return [Window(0, len(text), 0, len(spans))]
-    sentences, words = _sentence_starts(text, spans), _word_starts(text, spans)
+    ends, sentences, at = [end for _, end in spans], list[int](), 0
+    for sentence in split_sentences(text):
+        at = text.index(sentence, at)
+        # some tokens include the space before their word: the first that reaches into the sentence begins it
+        sentences.append(bisect_right(ends, at))
+        at += len(sentence)
+    words = [number for number, (start, _) in enumerate(spans) if not text[max(0, start - 1) : start + 1].isalnum()]
     found: list[Window] = []
     first = last = 0
     while len(spans) - first > room:
@@ -72,20 +78,6 @@ def _next_start(sentences: Sequence[int], words: Sequence[int], first: int, last
         return sentences[found - 1]
     word = bisect_right(words, near)
     return words[word - 1] if word and words[word - 1] >= far else near
-
-
-def _sentence_starts(text: str, spans: Sequence[Span]) -> list[int]:
-    ends, starts, at = [end for _, end in spans], [], 0
-    for sentence in split_sentences(text):
-        at = text.index(sentence, at)
-        # some tokens include the space before their word: the first that reaches into the sentence begins it
-        starts.append(bisect_right(ends, at))
-        at += len(sentence)
-    return starts
-
-
-def _word_starts(text: str, spans: Sequence[Span]) -> list[int]:
-    return [number for number, (start, _) in enumerate(spans) if not text[max(0, start - 1) : start + 1].isalnum()]
 
 
 def _window(text: str, spans: Sequence[Span], first: int, last: int) -> Window:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import pyarrow as pa
 
 from fdarx_core.evaluation.bootstrap import RESAMPLES, estimate
-from fdarx_core.evaluation.figures import TYPES
 from fdarx_core.evaluation.metrics import Mask, Metric, ScoreColumns
 from fdarx_core.evaluation.tables import ResultTable, build_table, interval_note
 from fdarx_core.records import Estimate, Figure
 from fdarx_core.records.benchmark import Annotation, ReviewItem
+from fdarx_core.records.question_types import QUESTION_TYPES, type_title
 from fdarx_core.review.agreement_metrics import (
     JUDGE,
     WEIGHT,
@@ -22,8 +22,7 @@ from fdarx_core.review.agreement_metrics import (
     alpha_metric,
     collect_votes,
     consensus,
-    judge_metrics,
-    pair_metrics,
+    table_metrics,
     unanimous,
 )
 from fdarx_core.review.tasks import REVIEW_TASKS, Scale, task_scales
@@ -31,8 +30,9 @@ from fdarx_core.review.tasks import REVIEW_TASKS, Scale, task_scales
 ALL = "all"
 TIE = "tie"
 UNDECIDED = "no decision"
+_VOTES = "annotator {}"
+"""The column of an annotator's votes, by number."""
 _OF_QUESTIONS = ("relevance", "category")
-_TYPE_NAMES = {"factual": "factual", "multihop": "multi-hop", "refusal": "refusal", ALL: "all types"}
 _COEFFICIENTS = (("Acc.", "accuracy"), ("F1", "f1"), ("Prec.", "precision"), ("Rec.", "recall"), ("κ", "kappa"))
 _RANGES = (
     ("Judge, acc.", "annotator", "accuracy"),
@@ -126,16 +126,17 @@ def measure_agreement(
         of_task = [one for one in voted if one.item.task == name]
         with_votes = [one for one in of_task if one.values]
         if of_task:
-            undecided = sum(not one.item.decision for one in with_votes)
-            ties = [one.item.id for one in with_votes if not consensus(one.values)]
-            votes = dict(Counter(vote.annotator for one in with_votes for vote in one.annotations))
-            unsure, adjudicated = (
-                sum(len(one.unsure) for one in of_task),
-                sum(bool(one.adjudications) for one in of_task),
+            counts = TaskProgress(
+                name,
+                items=len(of_task),
+                judged=len(with_votes),
+                undecided=sum(not one.item.decision for one in with_votes),
+                ties=[one.item.id for one in with_votes if not consensus(one.values)],
+                votes=dict(Counter(vote.annotator for one in with_votes for vote in one.annotations)),
+                unsure=sum(len(one.unsure) for one in of_task),
+                adjudicated=sum(bool(one.adjudications) for one in of_task),
             )
-            progress.append(
-                TaskProgress(name, len(of_task), len(with_votes), undecided, ties, votes, unsure, adjudicated)
-            )
+            progress.append(counts)
         if with_votes:
             scales = task_scales(task)
             for scale in scales:
@@ -172,7 +173,7 @@ def task_figures(
     are None where the value rests on one label or never varies; `unscored` counts items that the judge did not decide.
     """
     people = sorted({vote.annotator for one in voted for vote in one.annotations})
-    columns = ScoreColumns(_item_table(voted, scale, people, weighted))
+    columns = _columns(voted, scale, people, weighted)
     named = list(_named_metrics(people, scale))
     figures: list[Figure] = []
     for judge, type_, rows in _item_groups(columns):
@@ -185,65 +186,51 @@ def task_figures(
             named, estimate(columns, slices, seed=seed, resamples=resamples), strict=True
         ):
             if got.rows or got.unscored:
-                figures.append(Figure.of(name, {**keys, "between": between, "who": who}, _with_bounds(got)))
+                if got.low is None or got.high is None or got.high - got.low < _ROUNDING:
+                    got.low = got.high = None  # a few items without an error do not show that there is none
+                figures.append(Figure.of(name, {**keys, "between": between, "who": who}, got))
     return figures
-
-
-def _with_bounds(got: Estimate) -> Estimate:
-    """Remove the bounds where all resamples are equal: a few items without an error do not show that there is none."""
-    if got.low is None or got.high is None or got.high - got.low < _ROUNDING:
-        got.low = got.high = None
-    return got
 
 
 def _named_metrics(people: Sequence[str], scale: Scale) -> Iterator[tuple[str, str, str, Metric]]:
     """Yield (between, who, metric, metric over items) for all coefficients."""
     for reference in ("consensus", "unanimous"):
-        for name, metric in judge_metrics(reference, scale).items():
+        for name, metric in table_metrics(reference, JUDGE, scale).items():
             yield reference, "", name, metric
-    columns = {person: _vote_column(number) for number, person in enumerate(people)}
+    columns = {person: _VOTES.format(number) for number, person in enumerate(people)}
     for person, column in columns.items():
-        for name, metric in judge_metrics(column, scale).items():
+        for name, metric in table_metrics(column, JUDGE, scale).items():
             yield "annotator", person, name, metric
     for first, second in combinations(people, 2):
-        for name, metric in pair_metrics(columns[first], columns[second], scale).items():
+        for name, metric in table_metrics(columns[first], columns[second], scale).items():
             yield "pair", f"{first}, {second}", name, metric
     if len(people) > 1:
         yield "annotators", ", ".join(people), "alpha", alpha_metric(list(columns.values()), scale)
 
 
-def _vote_column(number: int) -> str:
-    return f"annotator {number}"
-
-
-def _item_table(voted: Sequence[AnnotatedItem], scale: Scale, people: Sequence[str], weighted: bool) -> pa.Table:
-    """Return the columns that the metrics read, a row an item. Ties and missing decisions have no value."""
-
-    def codes(values: Iterable[str]) -> pa.Array:
-        return pa.array([scale.code(value) for value in values], pa.float64())
-
+def _columns(voted: Sequence[AnnotatedItem], scale: Scale, people: Sequence[str], weighted: bool) -> ScoreColumns:
     votes = [{vote.annotator: scale.read(vote.value) for vote in one.annotations} for one in voted]
     weights = [1 / one.item.fraction if weighted else 1.0 for one in voted]
     mean = sum(weights) / max(len(weights), 1)  # weights are 1 on average: chance corrections count items
-    columns: dict[str, pa.Array] = {
-        "question_id": pa.array([one.item.id for one in voted], pa.string()),
-        "cluster": pa.array([one.item.set_id for one in voted], pa.string()),
-        "type": pa.array([one.item.type for one in voted], pa.string()),
-        "by": pa.array([one.item.judge for one in voted], pa.string()),
-        WEIGHT: pa.array([weight / mean for weight in weights], pa.float64()),
-        JUDGE: codes(scale.read(one.item.decision) if one.item.decision else "" for one in voted),
-        "consensus": codes(consensus([scale.read(value) for value in one.values]) for one in voted),
-        "unanimous": codes(unanimous(list(of.values())) for of in votes),
+    choices = {
+        JUDGE: [one.item.decision for one in voted],
+        "consensus": [consensus([scale.read(value) for value in one.values]) for one in voted],
+        "unanimous": [unanimous(list(of.values())) for of in votes],
+        **{_VOTES.format(number): [of.get(person, "") for of in votes] for number, person in enumerate(people)},
     }
-    for number, person in enumerate(people):
-        columns[_vote_column(number)] = codes(of.get(person, "") for of in votes)
-    return pa.table(columns)
+    texts = {"question_id": "id", "cluster": "set_id", "type": "type", "by": "judge"}
+    columns = {name: pa.array([getattr(one.item, of) for one in voted], pa.string()) for name, of in texts.items()}
+    columns[WEIGHT] = pa.array([weight / mean for weight in weights], pa.float64())
+    for name, values in choices.items():
+        codes = [scale.code(scale.read(value) if value else "") for value in values]
+        columns[name] = pa.array(codes, pa.float64())
+    return ScoreColumns(pa.table(columns))
 
 
 def _item_groups(columns: ScoreColumns) -> Iterator[tuple[str, str, Mask]]:
     """Yield the items of each judge, and of all judges where there are several, by question type and together."""
     judges = sorted({name for name in columns.strings("by").tolist() if name})
-    types = [name for name in TYPES if columns.is_in("type", name).any()]
+    types = [name for name in QUESTION_TYPES if columns.is_in("type", name).any()]
     everything = columns.is_in("type", *set(columns.strings("type").tolist()))
     for judge in [*judges, ALL] if len(judges) > 1 else judges or [ALL]:
         of_judge = everything if judge == ALL else columns.is_in("by", judge)
@@ -254,49 +241,42 @@ def _item_groups(columns: ScoreColumns) -> Iterator[tuple[str, str, Mask]]:
         yield judge, ALL, of_judge
 
 
-def table_3(agreement: Agreement) -> ResultTable:
-    """Return the judge against people on relevance and category, all types together. Source: FDARxBench Table 3."""
-    figures = [one for one in agreement.figures if one.keys["task"] in _OF_QUESTIONS and one.keys["type"] == ALL]
-    return _judge_table("Table 3. Relevance and category of questions: judge and people", figures, agreement)
+def agreement_tables(agreement: Agreement) -> list[ResultTable]:
+    """Return Tables 3 to 5 of the paper; one has no rows where there is nothing to show.
+
+    Table 3 is the judge against people on relevance and category, all types together; Table 4 is each judge against
+    people on questions and answers, by question type. Source: FDARxBench Tables 3, 4 and 5.
+    """
+    of_questions = [one for one in agreement.figures if one.keys["task"] in _OF_QUESTIONS and one.keys["type"] == ALL]
+    others = [one for one in agreement.figures if one.keys["task"] not in _OF_QUESTIONS and _in_own_row(one)]
+    return [
+        _judge_table("Table 3. Relevance and category of questions: judge and people", of_questions, agreement),
+        _judge_table("Table 4. Correctness and quality: judge and people", others, agreement),
+        _annotators_table(agreement),
+    ]
 
 
-def table_4(agreement: Agreement) -> ResultTable:
-    """Return each judge against people on questions and answers, by question type. Source: FDARxBench Table 4."""
-    figures = [one for one in agreement.figures if one.keys["task"] not in _OF_QUESTIONS and _in_own_row(one)]
-    return _judge_table("Table 4. Correctness and quality: judge and people", figures, agreement)
-
-
-def table_5(agreement: Agreement) -> ResultTable:
+def _annotators_table(agreement: Agreement) -> ResultTable:
     """Return the lowest and highest figures of the annotators, against the judge and each other, and α of all.
 
-    There are no rows where no two annotators judged the same item. Source: FDARxBench Table 5.
+    There are no rows where no two annotators judged the same item.
     """
     judges: dict[str, set[str]] = defaultdict(set)
     for one in agreement.figures:
         judges[one.keys["task"]].add(one.keys["judge"])
-    figures = [
-        one
-        for one in agreement.figures
-        if _in_own_row(one) and (one.keys["judge"] == ALL or len(judges[one.keys["task"]]) == 1)
-    ]
+    in_own_row = [one for one in agreement.figures if _in_own_row(one)]
+    figures = [one for one in in_own_row if one.keys["judge"] == ALL or len(judges[one.keys["task"]]) == 1]
     cells: list[tuple[str, Hashable, Estimate]] = []
     for name, row in _rows(figures).items():
         if _count(row, "pair"):
             for group, between, metric in _RANGES:
                 known = [one.value for one in _cell(row, between, metric) if one.value is not None]
-                if known:
-                    cells += [
-                        (name, (group, "low"), Estimate(min(known))),
-                        (name, (group, "high"), Estimate(max(known))),
-                    ]
+                bounds = (("low", min(known)), ("high", max(known))) if known else ()
+                cells += [(name, (group, bound), Estimate(value)) for bound, value in bounds]
             cells += [(name, "alpha", one) for one in _cell(row, "annotators", "alpha")]
     columns = [(group, bound, (group, bound)) for group, _, _ in _RANGES for bound in ("low", "high")]
-    table = build_table(
-        "Table 5. Annotators: each against the judge and against each other",
-        "Task",
-        [*columns, ("All", "α", "alpha")],
-        cells,
-    )
+    title = "Table 5. Annotators: each against the judge and against each other"
+    table = build_table(title, "Task", [*columns, ("All", "α", "alpha")], cells)
     table.notes += [
         "Judge: with one annotator at a time as the reference. Pairs: two annotators, on the items that both judged. "
         "Low and high are of different people.",
@@ -345,7 +325,7 @@ def _row_name(one: Mapping[str, str], of_task: Sequence[Mapping[str, str]]) -> s
     if any(other["positive"] != one["positive"] for other in of_task) and not one["positive"]:
         parts.append(f"{len(one['values'].split(', '))} values")
     elif len({other["type"] for other in of_task}) > 1:
-        parts.append(_TYPE_NAMES.get(one["type"], one["type"]))
+        parts.append("all types" if one["type"] == ALL else type_title(one["type"]).lower())
     if one["judge"] != ALL and len({other["judge"] for other in of_task}) > 1:
         parts.append(one["judge"])
     return ", ".join(parts)
@@ -375,7 +355,13 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
         notes.append("There is no interval where all resamples are equal, as where nobody differs.")
     if any(one.metric == "macro_f1" for one in figures):
         notes.append("The F1 of several equal values is the macro F1.")
-    notes += _weight_notes(fractions, agreement.weighted)
+    if len(fractions) > 1:
+        rates = f"of strata, 1 in {1 / min(fractions):,.0f} to 1 in {1 / max(fractions):,.0f} items were drawn"
+        notes.append(
+            f"Figures of the whole run: each item counts for those that it was drawn from ({rates})."
+            if agreement.weighted
+            else f"Figures of the sample: each item counts once ({rates}; with --weighted they are of the whole run)."
+        )
     counted = {
         "Items whose votes tie, in no consensus": sum(len(one.ties) for one in progress),
         "Items whose adjudicated value is the consensus": sum(one.adjudicated for one in progress),
@@ -389,12 +375,3 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
             f"Votes of the whole review given with the judge's decision in view, {what}: {agreement.informed:,}."
         )
     return notes
-
-
-def _weight_notes(fractions: Collection[float], weighted: bool) -> list[str]:
-    if len(fractions) < 2:
-        return []
-    rates = f"of strata, 1 in {1 / min(fractions):,.0f} to 1 in {1 / max(fractions):,.0f} items were drawn"
-    if weighted:
-        return [f"Figures of the whole run: each item counts for those that it was drawn from ({rates})."]
-    return [f"Figures of the sample: each item counts once ({rates}; with --weighted they are of the whole run)."]

@@ -64,23 +64,19 @@ def collect_votes(
     votes: dict[tuple[str, str], Annotation] = {}
     for vote in sorted(annotations, key=lambda vote: (vote.annotator, vote.item_id)):
         key = (vote.item_id, vote.annotator)
-        _check_vote(vote, annotated.get(vote.item_id), votes.get(key))
-        if key not in votes and not (blind and vote.saw_decision):
+        on, before = annotated.get(vote.item_id), votes.get(key)
+        which = f"the vote of {vote.annotator} on item {vote.item_id}"
+        if on is None:
+            raise ValueError(f"{which} is on no item of this review; was it given in another?")
+        if vote.value not in on.item.choices:
+            raise ValueError(f"{which} is {vote.value!r}; it may be {', '.join(on.item.choices)}")
+        if before is not None and before.value != vote.value:
+            raise ValueError(f"{which} is {before.value!r} and {vote.value!r}; keep one of the two annotation files")
+        if before is None and not (blind and vote.saw_decision):
             votes[key] = vote
-            on = annotated[vote.item_id]
             marks = on.unsure if vote.value == UNSURE else on.adjudications if vote.adjudicated else on.annotations
             marks.append(vote)
     return list(annotated.values())
-
-
-def _check_vote(vote: Annotation, on: AnnotatedItem | None, before: Annotation | None) -> None:
-    which = f"the vote of {vote.annotator} on item {vote.item_id}"
-    if on is None:
-        raise ValueError(f"{which} is on no item of this review; was it given in another?")
-    if vote.value not in on.item.choices:
-        raise ValueError(f"{which} is {vote.value!r}; it may be {', '.join(on.item.choices)}")
-    if before is not None and before.value != vote.value:
-        raise ValueError(f"{which} is {before.value!r} and {vote.value!r}; keep one of the two annotation files")
 
 
 def consensus(values: Sequence[str]) -> str:
@@ -163,21 +159,26 @@ _BINARY: tuple[Coefficient, ...] = (accuracy, f1, precision, recall, kappa)
 _NOMINAL: tuple[Coefficient, ...] = (accuracy, macro_f1, kappa)
 
 
-def judge_metrics(reference: str, scale: Scale) -> dict[str, Metric]:
-    """Return the metrics of the judge against a reference; items without a decision are unscored.
+def table_metrics(reference: str, other: str, scale: Scale) -> dict[str, Metric]:
+    """Return the metrics of one column of codes (`Scale.code`) against a reference, with the column `WEIGHT`.
 
-    The table of items has a column of codes (`Scale.code`) for the judge and for each reference, and `WEIGHT`.
+    Items on which the judge has no decision are unscored; items that an annotator did not judge are left out.
     """
-    return _table_metrics(reference, JUDGE, scale, lambda columns: ~np.isnan(columns.number(reference)))
+    size = len(scale.values)
 
+    def over(columns: ScoreColumns) -> Mask:
+        given = ~np.isnan(columns.number(reference))
+        return given if other == JUDGE else given & ~np.isnan(columns.number(other))
 
-def pair_metrics(first: str, second: str, scale: Scale) -> dict[str, Metric]:
-    """Return the metrics of two annotators, on the items that both judged."""
+    def components(columns: ScoreColumns) -> Numbers:
+        cell = columns.number(reference) * size + columns.number(other)
+        hits = (cell[:, None] == np.arange(size * size)) * columns.number(WEIGHT)[:, None]
+        return np.where(np.isnan(cell)[:, None], np.nan, hits)
 
-    def both(columns: ScoreColumns) -> Mask:
-        return ~np.isnan(columns.number(first)) & ~np.isnan(columns.number(second))
-
-    return _table_metrics(first, second, scale, both)
+    return {
+        one.__name__: Metric(f"{reference} {other} {one.__name__}", over, components, _from_sums(one, size), ())
+        for one in (_BINARY if scale.positive else _NOMINAL)
+    }
 
 
 def alpha_metric(annotators: Sequence[str], scale: Scale) -> Metric:
@@ -195,20 +196,6 @@ def alpha_metric(annotators: Sequence[str], scale: Scale) -> Metric:
         return matrices.reshape(columns.rows, size * size) * columns.number(WEIGHT)[:, None]
 
     return Metric("alpha", paired, components, _from_sums(alpha, size), ())
-
-
-def _table_metrics(first: str, second: str, scale: Scale, over: Callable[[ScoreColumns], Mask]) -> dict[str, Metric]:
-    size = len(scale.values)
-
-    def components(columns: ScoreColumns) -> Numbers:
-        cell = columns.number(first) * size + columns.number(second)
-        hits = (cell[:, None] == np.arange(size * size)) * columns.number(WEIGHT)[:, None]
-        return np.where(np.isnan(cell)[:, None], np.nan, hits)
-
-    return {
-        one.__name__: Metric(f"{first} {second} {one.__name__}", over, components, _from_sums(one, size), ())
-        for one in (_BINARY if scale.positive else _NOMINAL)
-    }
 
 
 def _from_sums(coefficient: Coefficient, size: int) -> Coefficient:

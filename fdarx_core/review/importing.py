@@ -1,28 +1,33 @@
-"""Import of the files that annotators hand in: JSON of the pages, of Label Studio and of Argilla, filled-in CSV sheets,
-JSON lines; and export of people's verdicts on claims as marked pairs for a verifier.
+"""Import of what people hand in, and export of their verdicts on claims as marked pairs for a verifier.
 
-All files are checked before anything is written, and no annotation is overwritten.
+Annotators hand in JSON of the pages, of Label Studio and of Argilla, filled-in CSV sheets, and JSON lines. All files
+are checked before anything is written, and no annotation is overwritten.
+
+Readers' judgments of the service's answers are lines that POST /v1/feedback has appended to the file of `fdarx serve
+--feedback`. They become a review: each answer is an item, each judgment an annotation. The readers chose the answers
+that they judged, so the items are no sample of all answers. The judge is the gate: its decision is `good` where it
+found every statement of an answer supported, and none otherwise.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
 
-from fdarx_core.evaluation.verifier_scores import MarkedPair
+from fdarx_core.evaluation.verifier_scores import MarkedPair, read_marked_pairs
 from fdarx_core.records import content_id
 from fdarx_core.records.benchmark import Annotation, ReviewItem
 from fdarx_core.review.agreement_metrics import collect_votes, consensus
-from fdarx_core.review.argilla import is_argilla, read_argilla
-from fdarx_core.review.label_studio import is_label_studio, read_label_studio
-from fdarx_core.review.review_set import FORMAT, Review, merge_annotations
-from fdarx_core.review.tasks import CLAIM_TASK, REVIEW_TASKS, UNSURE
-from fdarx_core.review.tool_annotations import PlacedRow, ToolAnnotations
-from fdarx_core.storage import Location, StorageError, write_records
+from fdarx_core.review.annotation_tools import PlacedRow, read_tool_rows, tool_of
+from fdarx_core.review.items import ReviewSample, item_texts
+from fdarx_core.review.review_set import FORMAT, INFO, Review, merge_annotations, open_review, write_items
+from fdarx_core.review.tasks import ANSWER_TASK, CLAIM_TASK, REVIEW_TASKS, SERVICE, UNSURE
+from fdarx_core.storage import Location, RunConflict, StorageError, write_records
 from fdarx_core.storage.tables import read_rows
 
 
@@ -35,21 +40,31 @@ def marked_pairs(review: Review) -> list[MarkedPair]:
     votes = [vote for vote in review.annotations() if vote.task == CLAIM_TASK]
     source = f"review-{review.digest}"
     found = [
-        MarkedPair("\n\n".join(one.item.evidence), one.item.statement, verdict, source, one.item.drug)
-        for one in collect_votes(items, votes)
-        if one.item.evidence and (verdict := consensus(one.values))
+        MarkedPair("\n\n".join(claim.item.evidence), claim.item.statement, verdict, source, claim.item.drug)
+        for claim in collect_votes(items, votes)
+        if claim.item.evidence and (verdict := consensus(claim.values))
     ]
     if not found:
         raise StorageError(f"{review.root} has no claims with passages on which people have a verdict")
     return found
 
 
+def read_pairs(places: Iterable[str]) -> list[MarkedPair]:
+    """Return the marked pairs of files and of the folders of reviews. Raises StorageError for those without pairs."""
+    locations = map(Location, places)
+    return [
+        pair
+        for place in locations
+        for pair in (marked_pairs(open_review(str(place))) if (place / INFO).exists() else read_marked_pairs(place))
+    ]
+
+
 def export_pairs(review: Review, out: Location) -> int:
     """Write `marked_pairs` as JSON lines, as `fdarx verify --pairs` reads them; return their number."""
     pairs = marked_pairs(review)
     rows = [
-        {"statement": one.statement, "text": one.text, "gold": one.mark, "source": one.source, "drug": one.drug}
-        for one in pairs
+        {"statement": pair.statement, "text": pair.text, "gold": pair.mark, "source": pair.source, "drug": pair.drug}
+        for pair in pairs
     ]
     out.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     return len(pairs)
@@ -95,7 +110,13 @@ def import_annotations(review: Review, files: Sequence[str], users: Mapping[str,
         for place, row in _checked_rows(review, items, file, result.notices, users or {}):
             key = (row.annotator, row.item_id)
             before = known.get(key)
-            if before is None or _adds_remark(before, row, place):
+            if before is not None and before.value != row.value:
+                raise ValueError(
+                    f"{place}: {row.annotator} gives item {row.item_id} the value {row.value!r}, but {before.value!r} "
+                    "was handed in before; nothing is overwritten: ask the annotator which is right, and hand in that "
+                    "file alone"
+                )
+            if before is None or row.remark not in before.remark:
                 new[row.annotator].append(row)
                 known[key] = row if before is None else merge_annotations([before, row])[0]
             else:
@@ -107,182 +128,250 @@ def import_annotations(review: Review, files: Sequence[str], users: Mapping[str,
         write_records(location, merged, Annotation)
         result.files.append(location)
         result.new += len(merged)
-    result.notices += _incomplete(review, known.values())
+    active = {annotator for annotator, _ in known}
+    for name, share in sorted(review.shares().items()):
+        done = sum((name, item.id) in known for item in share)
+        if name in active and done < len(share):
+            result.notices.append(f"{name}: {done} of {len(share)} items are answered, {len(share) - done} are left")
     return result
 
 
-AnnotationRow: TypeAlias = tuple[str, str, Annotation]
-"""A row of a file before it is checked: its place (file:row), the review that it names, and the annotation."""
+def _checked_rows(
+    review: Review, items: Mapping[str, ReviewItem], file: str, notices: list[str], users: Mapping[str, str]
+) -> list[tuple[str, Annotation]]:
+    """Return the annotations of a file that have a value, each with its place.
 
-
-def read_annotation_file(
-    file: str, people: Sequence[str], users: Mapping[str, str], notices: list[str]
-) -> Iterator[AnnotationRow]:
-    """Read the rows of a file that an annotator handed in; rows of a sheet without any entry are skipped.
-
-    What an annotation tool hands back is counted in a line of `notices`. Raises StorageError for a file that can't be
-    read, is empty or has another suffix, and for a row that is not an object or lacks a required column.
+    Rows of a sheet without any entry are skipped, and what an annotation tool hands back is counted in a line of
+    `notices`. Raises StorageError for a file that can't be read, is empty or has another suffix, and for a row that is
+    not an object or lacks a required column; ValueError where rows can't be imported, with their number and the first
+    of them.
     """
     location = Location(file)
     if location.suffix.lower() not in SUFFIXES:
         raise StorageError(f"{file} is not .json, .csv or .jsonl; give a file that a page saved, or a filled-in sheet")
     if not location.read_bytes().strip():
         raise StorageError(f"{file} is empty; give a file that a page saved, or a filled-in sheet")
-    for place, row in _file_rows(location, ToolAnnotations(people, users), notices):
-        if missing := [name for name in _REQUIRED if name not in row]:
-            raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, with commas")
-        yield place, _text(row["review"]).removeprefix("review-"), _annotation(place, row)
+    rows = list(_file_rows(location, review.people, users, notices))
+    if not rows:
+        notices.append(f"{file}: nothing is filled in")
+    checked: list[tuple[str, Annotation]] = []
+    faults: list[str] = []
+    for place, row in rows:
+        try:
+            checked.append((place, _annotation(review, items, place, row)))
+        except ValueError as error:
+            faults.append(str(error))
+    if faults:
+        more = f". {len(faults) - 1} further rows of {file} can't be imported either" if len(faults) > 1 else ""
+        raise ValueError(f"{faults[0]}{more}; nothing was imported")
+    if without_value := [row.item_id for _, row in checked if row.remark and not row.value]:
+        listed = ", ".join(without_value[:_MAX_LISTED]) + (" …" if len(without_value) > _MAX_LISTED else "")
+        notices.append(
+            f"{file}: {len(without_value)} remarks are on items without a value ({listed}) and are left out; give "
+            "these items a value to keep the remarks"
+        )
+    return [(place, row) for place, row in checked if row.value]
 
 
-def _file_rows(location: Location, found: ToolAnnotations, notices: list[str]) -> Iterable[PlacedRow]:
+def _file_rows(
+    location: Location, people: Sequence[str], users: Mapping[str, str], notices: list[str]
+) -> Iterable[PlacedRow]:
     if location.suffix.lower() == ".json":
-        page = _json(location)
+        try:
+            page = json.loads(location.read_bytes())
+        except ValueError as error:
+            raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
         if not isinstance(page, list) or not page:
-            return _page_rows(location, page)
+            saved: dict[str, Any] = page if isinstance(page, dict) else {}
+            answers = saved.get("answers")
+            if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
+                raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
+            if (found := saved.get("format")) != FORMAT:
+                raise StorageError(f"{location} has format {found}, this version reads {FORMAT}; update fdarx")
+            shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
+            return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
         rows = [row if isinstance(row, dict) else {} for row in page]
     else:
-        sheet = list(_sheet_rows(location))
+        sheet: list[PlacedRow] = []
+        for line in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
+            place, row, fault = line.place, line.row, line.fault
+            if fault:
+                raise StorageError(f"{place}: {fault}; give one line per item, as in items.jsonl")
+            sheet.append((place, row))
         rows = [row for _, row in sheet]
-        if not rows or not (is_argilla(rows[0]) or is_label_studio(rows[0])):
+        if not rows or tool_of(rows[0]) is None:
             return [(place, row) for place, row in sheet if any(_text(row.get(name)) for name in _FILLED_IN)]
-    (read_argilla if is_argilla(rows[0]) else read_label_studio)(location.name, rows, found)
-    notices.append(found.finish(location.name))
-    return found.rows
-
-
-def _annotation(place: str, row: Mapping[str, Any]) -> Annotation:
-    seconds = row.get("seconds", 0.0)
-    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
-        raise StorageError(f"{place}: seconds is {seconds!r}, not a duration; hand in the file as it was saved")
-    return Annotation(
-        item_id=_text(row["id"]).removeprefix("item-"),
-        annotator=_text(row["annotator"]),
-        task=_text(row.get("task")),
-        value=_text(row["value"]),
-        remark=_text(row.get("remark")),
-        saw_decision=row.get("saw_decision") is True,
-        seconds=float(seconds),
-    )
+    found, counts = read_tool_rows(location.name, rows, people, users)
+    notices.append(counts)
+    return found
 
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _json(location: Location) -> Any:
-    try:
-        return json.loads(location.read_bytes())
-    except ValueError as error:
-        raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
+def _annotation(review: Review, items: Mapping[str, ReviewItem], place: str, row: Mapping[str, Any]) -> Annotation:
+    """Return the annotation of a row, with the value that its text stands for, "" for none. Raises ValueError.
 
-
-def _page_rows(location: Location, page: Any) -> Iterator[PlacedRow]:
-    answers = page.get("answers") if isinstance(page, dict) else None
-    if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
-        raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
-    if page.get("format") != FORMAT:
-        raise StorageError(f"{location} has format {page.get('format')}, this version reads {FORMAT}; update fdarx")
-    shared = {"review": page.get("review"), "annotator": page.get("annotator")}
-    for number, row in enumerate(answers, 1):
-        yield f"{location.name}:{number}", {**row, **shared}
-
-
-def _sheet_rows(location: Location) -> Iterator[PlacedRow]:
-    for place, row, fault in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
-        if fault:
-            raise StorageError(f"{place}: {fault}; give one line per item, as in items.jsonl")
-        yield place, row
-
-
-def _checked_rows(
-    review: Review, items: Mapping[str, ReviewItem], file: str, notices: list[str], users: Mapping[str, str]
-) -> Iterator[tuple[str, Annotation]]:
-    """Yield the annotations of a file that have a value, each with its place.
-
-    Raises ValueError where rows can't be imported, with their number and the first of them.
+    Case is ignored, and the text of a choice stands for it; for up to three choices, so do a, b and c.
     """
-    without_value: list[str] = []
-    faults: list[str] = []
-    rows = list(read_annotation_file(file, review.people, users, notices))
-    if not rows:
-        notices.append(f"{file}: nothing is filled in")
-    for place, review_id, row in rows:
-        try:
-            item = _item(review, items, place, review_id, row)
-            value = _value(item, place, row)
-        except ValueError as error:
-            faults.append(str(error))
-            continue
-        if value:
-            adjudicated = row.annotator in review.info.get("adjudicators", ())
-            yield place, replace(row, task=item.task, value=value, adjudicated=adjudicated)
-        elif row.remark:
-            without_value.append(item.id)
-    if faults:
-        more = f". {len(faults) - 1} further rows of {file} can't be imported either" if len(faults) > 1 else ""
-        raise ValueError(f"{faults[0]}{more}; nothing was imported")
-    if without_value:
-        listed = ", ".join(without_value[:_MAX_LISTED]) + (" …" if len(without_value) > _MAX_LISTED else "")
-        notices.append(
-            f"{file}: {len(without_value)} remarks are on items without a value ({listed}) and are left out; give "
-            "these items a value to keep the remarks"
-        )
-
-
-def _item(review: Review, items: Mapping[str, ReviewItem], place: str, review_id: str, row: Annotation) -> ReviewItem:
+    if missing := [name for name in _REQUIRED if name not in row]:
+        raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, with commas")
+    seconds = row.get("seconds", 0.0)
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+        raise StorageError(f"{place}: seconds is {seconds!r}, not a duration; hand in the file as it was saved")
+    review_id, annotator, given = (_text(row[name]) for name in ("review", "annotator", "value"))
+    item_id, review_id = _text(row["id"]).removeprefix("item-"), review_id.removeprefix("review-")
     if review_id != review.digest:
-        given = f"of review {review_id!r}" if review_id else "without a review's id"
-        raise ValueError(f"{place}: the row is {given}, this is {review.digest}; import it into its own review")
-    known = review.people
-    if row.annotator not in known:
+        what = f"of review {review_id!r}" if review_id else "without a review's id"
+        raise ValueError(f"{place}: the row is {what}, this is {review.digest}; import it into its own review")
+    if annotator not in review.people:
         raise ValueError(
-            f"{place}: there is no annotator {row.annotator!r}; known are {', '.join(known)}. To add one, run "
+            f"{place}: there is no annotator {annotator!r}; known are {', '.join(review.people)}. To add one, run "
             "`fdarx review sample` with the same options and the name in --annotators"
         )
-    if row.item_id not in items:
+    if item_id not in items:
         raise ValueError(
-            f"{place}: the review has no item {row.item_id!r}; ids have 16 hexadecimal digits, see "
-            f"{review.root}/items.csv"
+            f"{place}: the review has no item {item_id!r}; ids have 16 hexadecimal digits, see {review.root}/items.csv"
         )
-    return items[row.item_id]
-
-
-def _value(item: ReviewItem, place: str, row: Annotation) -> str:
-    """Return the choice of a row, "" for none; case is ignored, and the text of a choice stands for it.
-
-    For up to three choices, a, b and c are accepted.
-
-    Raises ValueError for a value that is no choice.
-    """
-    given = row.value.strip().casefold()
+    item = items[item_id]
     verdicts = [choice for choice in item.choices if choice != UNSURE]
     letters = dict(zip(_LETTERS, verdicts, strict=False)) if len(verdicts) <= len(_LETTERS) else {}
     texts = {text.casefold(): value for value, text in REVIEW_TASKS[item.task].options.items()}
     values = {"": "", **letters, **texts, **{choice.casefold(): choice for choice in item.choices}}
-    if given not in values:
+    value = values.get(given.casefold())
+    if value is None:
         raise ValueError(
-            f"{place}: {row.value!r} is not a value of item {item.id} ({item.task}); give one of "
+            f"{place}: {given!r} is not a value of item {item.id} ({item.task}); give one of "
             f"{', '.join(item.choices)}, or leave it empty"
         )
-    return values[given]
+    return Annotation(
+        item_id=item_id,
+        annotator=annotator,
+        task=item.task,
+        value=value,
+        remark=_text(row.get("remark")),
+        saw_decision=row.get("saw_decision") is True,
+        seconds=float(seconds),
+        adjudicated=annotator in review.info.get("adjudicators", ()),
+    )
 
 
-def _adds_remark(before: Annotation, row: Annotation, place: str) -> bool:
-    """Return whether a row adds a remark to an annotation that is there. Raises ValueError for another value."""
-    if before.value != row.value:
-        raise ValueError(
-            f"{place}: {row.annotator} gives item {row.item_id} the value {row.value!r}, but {before.value!r} was "
-            "handed in before; nothing is overwritten: ask the annotator which is right, and hand in that file alone"
-        )
-    return row.remark not in before.remark
+ANONYMOUS = "reader"
+"""The annotator of judgments without an API key."""
+_JUDGMENT_KEYS = ("at", "verdict", "reply")
 
 
-def _incomplete(review: Review, rows: Iterable[Annotation]) -> list[str]:
-    done = {(row.annotator, row.item_id) for row in rows}
-    counts = Counter(name for name, _ in done)
-    notices: list[str] = []
-    for name, items in review.shares().items():
-        left = sum((name, item.id) not in done for item in items)
-        if counts[name] and left:
-            notices.append(f"{name}: {len(items) - left} of {len(items)} items are answered, {left} are left")
-    return sorted(notices)
+def is_feedback(file: str) -> bool:
+    """Return whether a file has judgments of the service's answers, by its first line."""
+    location = Location(file)
+    if location.suffix.lower() != ".jsonl":
+        return False
+    try:
+        row = json.loads(location.read_bytes().split(b"\n", 1)[0])
+    except ValueError:
+        return False
+    return isinstance(row, dict) and {*_JUDGMENT_KEYS} <= row.keys()
+
+
+def import_feedback(address: str, files: Sequence[str], versions: Mapping[str, str]) -> tuple[Review, ImportResult]:
+    """Import files of judgments into the review at an address, which is made, or gets the new answers.
+
+    Of several judgments of an answer by one annotator, the last counts; one that differs from an earlier import is
+    left out, and a notice says so. Raises RunConflict where the address holds another review or other files, and
+    StorageError for a line that is no judgment.
+    """
+    choices = REVIEW_TASKS[ANSWER_TASK].choices
+    rows: list[dict[str, Any]] = []
+    for file in files:
+        for line in read_rows(Location(file), ", ".join(_JUDGMENT_KEYS), blank=_JUDGMENT_KEYS):
+            place, row, fault = line.place, line.row, line.fault
+            if fault or not isinstance(row.get("reply"), dict) or row.get("verdict") not in choices:
+                raise StorageError(
+                    f"{place}: no judgment of an answer, as POST /v1/feedback stores it; remove the line"
+                )
+            rows.append({"remark": "", **row, "key": str(row.get("key") or ANONYMOUS)})
+    items = [_judged_answer(row) for row in rows]
+    review = _with_items(Location(address), items, [row["key"] for row in rows], versions)
+    known = {(given.annotator, given.item_id): given.value for given in review.annotations()}
+    last = {(row["key"], item.id): row for row, item in zip(rows, items, strict=True)}
+    changed = sum(known.get(key, row["verdict"]) != row["verdict"] for key, row in last.items())
+    lines = [
+        {"review": review.digest, "id": item, "annotator": name, "value": row["verdict"], "remark": row["remark"]}
+        for (name, item), row in last.items()
+        if known.get((name, item), row["verdict"]) == row["verdict"]
+    ]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    sheet = review.root / f"feedback-{content_id(text)}.jsonl"
+    sheet.write_text(text)
+    result = import_annotations(review, [str(sheet)]) if lines else ImportResult()
+    if changed:
+        result.notices.append(f"{changed} judgments differ from those of an earlier import, which stay")
+    return review, result
+
+
+def _with_items(
+    root: Location, added: Sequence[ReviewItem], people: Sequence[str], versions: Mapping[str, str]
+) -> Review:
+    """Write the review with the items and annotators that it has and those of the judgments; return it."""
+    existing = open_review(str(root)) if (root / INFO).exists() else None
+    if existing.info.get("job") != SERVICE if existing else not root.is_empty():
+        raise RunConflict(f"{root} is no review of feedback; give a new folder")
+    before: Mapping[str, Any] = existing.info if existing else {}
+    items = {item.id: item for item in existing.items()} if existing else {}
+    for item in added:
+        items.setdefault(item.id, item)
+    found = [*items.values()]
+    info = {
+        "format": FORMAT,
+        "digest": before.get("digest") or content_id(*item_texts(found)),
+        **dict.fromkeys(("run", "input"), ""),
+        **dict.fromkeys(("n", "population", "subjects", "items"), len(found)),
+        **dict.fromkeys(("models", "settings", "by", "strata"), ()),
+        "job": SERVICE,
+        "tasks": [ANSWER_TASK],
+        "seed": 0,
+        "overlap": 1.0,
+        "versions": dict(versions),
+        "annotators": [*dict.fromkeys([*before.get("annotators", []), *people])],
+        "adjudicators": before.get("adjudicators", []),
+        "written": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    root.check_writable()
+    write_items(root, ReviewSample(found, info))
+    (root / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+    return Review(root, info)
+
+
+def _judged_answer(row: Mapping[str, Any]) -> ReviewItem:
+    reply, task = row["reply"], REVIEW_TASKS[ANSWER_TASK]
+    subject = content_id(reply["standalone_question"], reply["answer"])
+    cited = [passage for passage in reply["passages"] if passage["cited"]] or reply["passages"]
+    first = cited[0] if cited else {"set_id": "", "drug": ""}
+    gate = reply["gate"]
+    # lines of earlier versions count uncited statements as undecided ones
+    counts = {name: gate.get(name, 0) for name in ("supported", "unsupported", "undecided", "uncited")}
+    unverified = counts["unsupported"] or counts["undecided"] or counts["uncited"]
+    supported = counts["supported"] > 0 and not unverified and not reply["refused"]
+    counts["dropped"] = len(gate["dropped"])
+    texts = [f"[{shown['n']}] {shown['title']}: {shown['section']}\n{shown['text']}" for shown in cited]
+    return ReviewItem(
+        id=content_id(ANSWER_TASK, subject),
+        task=task.name,
+        subject=subject,
+        set_id=first["set_id"],
+        drug=first["drug"],
+        type="",
+        category="",
+        question=reply["standalone_question"],
+        answer=reply["answer"],
+        choices=list(task.options),
+        decision=task.positive if supported else "",
+        because=", ".join(f"{count} {verdict}" for verdict, count in counts.items()),
+        evidence=[passage["text"] for passage in cited],
+        context="\n\n".join(texts),
+        model=reply["model"],
+        setting=" ".join((reply["strategy"], reply["retriever"])),
+        judge="gate",
+        stratum="all",
+    )

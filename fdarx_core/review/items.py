@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.gold import gold_indices
-from fdarx_core.filters.judges import Judge, judges
-from fdarx_core.filters.votes import majorities
+from fdarx_core.filters.judges import judges, majorities
 from fdarx_core.records import (
     CheckedAnswer,
     Claim,
@@ -31,7 +30,6 @@ from fdarx_core.review.sampling import (
     STRATIFY_ANSWERS_BY,
     STRATIFY_BY,
     SampleUnit,
-    StratifiedSample,
     Stratum,
     draw_stratified,
     factuality_units,
@@ -50,7 +48,7 @@ from fdarx_core.review.tasks import (
 )
 from fdarx_core.storage import RunDirectory, StorageError, read_records, read_where
 
-Key = TypeVar("Key")
+_INCOMPLETE = "question {} rests on a label or passage that the run does not have; delete the run and build it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,12 @@ def draw_sample(
         raise StorageError(
             f"{run.root} has nothing that a judge was asked about; was it built or evaluated with a judge?"
         )
-    rows, strata, depth = _draw(units, n, seed)
+    # Of a factuality run, `n` units of each task; of others, of all units together. All are in one random order.
+    by_task = [[unit for unit in units if unit.task == task] for task in sorted({unit.task for unit in units})]
+    samples = [draw_stratified(of_task, n, seed) for of_task in by_task]
+    drawn = (row for one, _, _ in samples for row in one)
+    rows = sorted(drawn, key=lambda row: content_id(str(seed), "order", row[0].id))
+    depth = max(depth for _, _, depth in samples)
     if job == FACTUALITY:
         items = factuality_items(run, rows)
     else:
@@ -121,24 +124,9 @@ def draw_sample(
         "population": len(units),
         "subjects": len(rows),
         "items": len(items),
-        "strata": strata_info(strata),
+        "strata": [{**asdict(one), "fraction": one.fraction} for _, of_task, _ in samples for one in of_task],
     }
     return ReviewSample(items, review_info)
-
-
-def _draw(units: Sequence[SampleUnit], n: int, seed: int) -> StratifiedSample:
-    """Draw `n` units of each task of a factuality run, and of all other units together; all in one random order."""
-    tasks = sorted({unit.task for unit in units})
-    samples = [draw_stratified([unit for unit in units if unit.task == task], n, seed) for task in tasks]
-    rows = sorted(
-        (row for one, _, _ in samples for row in one), key=lambda row: content_id(str(seed), "order", row[0].id)
-    )
-    return rows, [stratum for _, strata, _ in samples for stratum in strata], max(depth for _, _, depth in samples)
-
-
-def strata_info(strata: Iterable[Stratum]) -> list[dict[str, Any]]:
-    """Return the strata as review.json holds them."""
-    return [{**asdict(stratum), "fraction": stratum.fraction} for stratum in strata]
 
 
 def item_texts(items: Iterable[ReviewItem]) -> list[str]:
@@ -156,8 +144,8 @@ def build_items(
     """
     inputs: dict[str, JudgeInput] = {}
     verdicts: dict[tuple[str, str], JudgeVerdict] = {}  # of all votes of a stage together
-    for part, ids in _ids_by(rows, lambda unit: unit.part).items():
-        inputs |= read_judge_inputs(run, part, ids)
+    for (_, part), ids in _ids_by_file(rows).items():
+        inputs |= _read_judge_inputs(run, part, ids)
         verdicts |= majorities(read_where(run.file(f"verdicts/{part}"), "question_id", ids, JudgeVerdict))
     judged = {question_id for question_id, _ in verdicts}
     items = []
@@ -175,7 +163,7 @@ def grade_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -
     """Return the items of an evaluation's predictions. `evidence` holds the gold passages, which no judge saw."""
     predictions: dict[str, Prediction] = {}
     grades: dict[str, Grade] = {}
-    for (model, part), ids in _ids_by(rows, lambda unit: (unit.cell.model, unit.part)).items():
+    for (model, part), ids in _ids_by_file(rows).items():
         file = run.file(f"predictions/{model}/{part}")
         predictions |= {row.id: row for row in read_where(file, "id", ids, Prediction)}
         file = run.file(f"grades/{model}/{part}")
@@ -197,8 +185,15 @@ def factuality_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum
     the label."""
     method = run.info()["method"]
     found: dict[str, dict[str, Any]] = {}
-    for part, ids in _ids_by(rows, lambda unit: unit.part).items():
-        answers = {row.id: row for row in read_records(run.file(f"answers/{part}"), CheckedAnswer)}
+    for (_, part), ids in _ids_by_file(rows).items():
+        answers = {
+            row.id: {
+                **{name: getattr(row, name) for name in ("drug", "type", "question", "answer", "model", "setting")},
+                "set_id": row.set_id or row.cluster or row.question_id,
+                "category": "",
+            }
+            for row in read_records(run.file(f"answers/{part}"), CheckedAnswer)
+        }
         evidence = {row.id: row for row in read_records(run.file(f"evidence/{part}"), Evidence)}
         verdicts = {
             row.claim_id: row for row in read_where(run.file(f"verdicts/{part}"), "claim_id", ids, ClaimVerdict)
@@ -209,52 +204,31 @@ def factuality_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum
                 pairs[pair.claim_id].append(pair)
         for claim in read_where(run.file(f"claims/{part}"), "id", ids, Claim):
             near = [evidence[pair.evidence_id] for pair in sorted(pairs[claim.id], key=lambda pair: pair.rank)]
+            verdict = verdicts[claim.id]
             found[claim.id] = {
-                **_of_answer(answers[claim.answer_id]),
-                **_of_claim(claim, verdicts[claim.id], near),
+                **answers[claim.answer_id],
+                "statement": claim.resolved,
+                "decision": verdict.verdict if verdict.verdict in REVIEW_TASKS[CLAIM_TASK].choices else "",
+                "because": _reason(verdict.verdict, verdict.reason),
+                "evidence": [one.text for one in near],
+                "context": _context([(" · ".join(filter(None, (one.title, one.section))), one.text) for one in near]),
                 "judge": method["engine"],
             }
         for flag in read_records(run.file(f"flags/{part}"), SafetyFlag):
             if (id_ := flag_id(flag)) in ids:
-                found[id_] = {**_of_answer(answers[flag.answer_id]), **_of_flag(flag)}
-    return [_new_item(REVIEW_TASKS[unit.task], unit.id, stratum, **found[unit.id]) for unit, stratum in rows]
+                found[id_] = {
+                    **answers[flag.answer_id],
+                    "statement": flag.text or f"(nothing: {flag.subject} is missing)",
+                    "decision": "harmful",
+                    "because": _reason(flag.kind, flag.subject),
+                    "evidence": [flag.because],
+                    "context": _context([(f"Label of {flag.drug}", flag.because)]),
+                    "judge": method["engine"],
+                }
+    return [_item(REVIEW_TASKS[unit.task], unit.id, stratum, **found[unit.id]) for unit, stratum in rows]
 
 
-def _of_answer(answer: CheckedAnswer) -> dict[str, Any]:
-    return {
-        "set_id": answer.set_id or answer.cluster or answer.question_id,
-        "drug": answer.drug,
-        "type": answer.type,
-        "category": "",
-        "question": answer.question,
-        "answer": answer.answer,
-        "model": answer.model,
-        "setting": answer.setting,
-    }
-
-
-def _of_claim(claim: Claim, verdict: ClaimVerdict, near: Sequence[Evidence]) -> dict[str, Any]:
-    return {
-        "statement": claim.resolved,
-        "decision": verdict.verdict if verdict.verdict in REVIEW_TASKS[CLAIM_TASK].choices else "",
-        "because": _reason(verdict.verdict, verdict.reason),
-        "evidence": [one.text for one in near],
-        "context": _context([(" · ".join(filter(None, (one.title, one.section))), one.text) for one in near]),
-    }
-
-
-def _of_flag(flag: SafetyFlag) -> dict[str, Any]:
-    return {
-        "statement": flag.text or f"(nothing: {flag.subject} is missing)",
-        "decision": "harmful" if flag.status == "flagged" else "",
-        "because": _reason(flag.status, _reason(flag.kind, flag.subject)),
-        "evidence": [flag.because],
-        "context": _context([(f"Label of {flag.drug}", flag.because)]),
-        "judge": "safety checks",
-    }
-
-
-def read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str]) -> dict[str, JudgeInput]:
+def _read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str]) -> dict[str, JudgeInput]:
     """Read those of the questions that a part of a build holds, by id. Raises StorageError where a label is missing."""
     questions = list(read_where(run.file(f"candidates/{part}"), "id", question_ids, QuestionAnswer))
     if not questions:
@@ -264,37 +238,15 @@ def read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[str
     passages = _by_label(read_where(run.file(f"passages/{part}"), "set_id", set_ids, Passage))
     for question in questions:
         if question.set_id not in labels:
-            raise _incomplete(question)
+            raise StorageError(_INCOMPLETE.format(question.id))
     return {one.id: (one, labels[one.set_id], passages.get(one.set_id, [])) for one in questions}
 
 
-def judge_slots(judge: Judge, given: JudgeInput) -> dict[str, Any]:
-    """Return the slots of the judge's prompt. Raises StorageError where the run lacks a gold passage."""
-    try:
-        return judge.slots(*given)
-    except (KeyError, IndexError) as missing:
-        raise _incomplete(given[0]) from missing
-
-
-def verdict_value(task: ReviewTask, verdict: JudgeVerdict) -> str:
-    """Return a build's verdict as a value of the task, "" where the judge reached none."""
-    if verdict.outcome == "unscored":
-        return ""
-    if task.name in ("relevance", "category"):
-        return verdict.relevance if task.name == "relevance" else verdict.category
-    positive, negative = task.choices
-    return positive if verdict.outcome == "kept" else negative
-
-
-def shown_answer(prediction: Prediction) -> str:
-    """Return what annotators read of a prediction: its answer, or the whole reply where it holds no answer."""
-    return prediction.answer if prediction.outcome == "answered" else prediction.text
-
-
-def _ids_by(rows: Sequence[tuple[SampleUnit, Stratum]], key: Callable[[SampleUnit], Key]) -> dict[Key, set[str]]:
-    ids: dict[Key, set[str]] = defaultdict(set)
+def _ids_by_file(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[tuple[str, str], set[str]]:
+    """Return the ids of the units by model, "" but for predictions, and part."""
+    ids: dict[tuple[str, str], set[str]] = defaultdict(set)
     for unit, _ in rows:
-        ids[key(unit)].add(unit.id)
+        ids[unit.model, unit.part].add(unit.id)
     return ids
 
 
@@ -305,45 +257,50 @@ def _by_label(rows: Iterable[Passage]) -> dict[str, list[Passage]]:
     return {set_id: sorted(passages, key=lambda row: row.doc_chunk_index) for set_id, passages in labels.items()}
 
 
-def _incomplete(question: QuestionAnswer) -> StorageError:
-    return StorageError(
-        f"question {question.id} rests on a label or passage that the run does not have; delete the run and build it "
-        "again"
-    )
-
-
-def _new_item(task: ReviewTask, subject: str, stratum: Stratum, **shown: Any) -> ReviewItem:
+def _item(
+    task: ReviewTask, subject: str, stratum: Stratum, question: QuestionAnswer | None = None, /, **fields: Any
+) -> ReviewItem:
+    about: dict[str, Any] = {}
+    if question is not None:
+        about = {name: getattr(question, name) for name in ("set_id", "type", "category", "question", "answer")}
+        about["drug"] = question.drug_name
     return ReviewItem(
         id=content_id(task.name, subject),
         task=task.name,
         subject=subject,
         choices=list(task.options),
         stratum=stratum.name,
-        **{"decision": "", "fraction": stratum.fraction, **shown},
+        **{"decision": "", "fraction": stratum.fraction, **about, **fields},
     )
-
-
-def _item(task: ReviewTask, subject: str, question: QuestionAnswer, stratum: Stratum) -> ReviewItem:
-    about = {name: getattr(question, name) for name in ("set_id", "type", "category", "question", "answer")}
-    return _new_item(task, subject, stratum, drug=question.drug_name, **about)
 
 
 def _judged_item(
     task: ReviewTask, unit: SampleUnit, stratum: Stratum, judged: JudgeInput, verdict: JudgeVerdict
 ) -> ReviewItem:
-    slots = judge_slots(next(judge for judge in judges() if judge.stage == task.stage), judged)
+    try:
+        slots = next(judge for judge in judges() if judge.stage == task.stage).slots(*judged)
+    except (KeyError, IndexError) as missing:
+        raise StorageError(_INCOMPLETE.format(unit.id)) from missing
     if "context_a" in slots:
         passages = [(slots["section_a"], slots["context_a"]), (slots["section_b"], slots["context_b"])]
     else:
         passages = [(passage["section"], passage["text"]) for passage in slots.get("passages", ())]
+    decided = verdict.outcome != "unscored"
+    if task.stage == "relevance":
+        decision = verdict.relevance if task.name == "relevance" else verdict.category
+    else:
+        decision = next(iter(task.choices)) if verdict.outcome == "kept" else [*task.choices][-1]
     # One judge decides relevance and category: its reason for one would tell annotators the other.
-    silent = task.stage == "relevance" and verdict.outcome != "unscored"
-    return replace(
-        _item(task, unit.id, judged[0], stratum),
+    silent = task.stage == "relevance" and decided
+    return _item(
+        task,
+        unit.id,
+        stratum,
+        judged[0],
         category=unit.keys[3],
-        decision=verdict_value(task, verdict),
+        decision=decision if decided else "",
         because="" if silent else _reason(verdict.reason, verdict.detail, verdict.evidence),
-        kept=unit.verdict == "kept",
+        kept=unit.keys[0] == "kept",
         evidence=[text for _, text in passages],
         context=_context(passages) if passages else f"Sections: {'; '.join(slots.get('sections', ())) or 'none'}",
         judge=verdict.endpoint,
@@ -358,12 +315,15 @@ def _graded_item(
     unit: SampleUnit,
     stratum: Stratum,
 ) -> ReviewItem:
-    gold = set(gold_indices(question)) if question.type != "refusal" else set()
+    gold = set(gold_indices(question)) if question.answerable else set()
     shown = [(row.section_path, row.text) for row in passages.get(prediction.set_id, ()) if row.doc_chunk_index in gold]
     task = REVIEW_TASKS[GRADE_TASK]
-    return replace(
-        _item(task, prediction.id, question, stratum),
-        answer=shown_answer(prediction),
+    return _item(
+        task,
+        prediction.id,
+        stratum,
+        question,
+        answer=prediction.answer if prediction.outcome == "answered" else prediction.text,
         decision=grade.outcome if grade.outcome in task.choices else "",
         because=_reason(grade.reason, grade.detail),
         evidence=[text for _, text in shown],

@@ -65,12 +65,6 @@ class Review:
         """Return the items in the order in which annotators see them."""
         return list(read_records(self.root / "items.parquet", ReviewItem))
 
-    def items_by_task(self) -> dict[str, list[ReviewItem]]:
-        """Return the items of each task that has any, in the order of the review's tasks."""
-        items = self.items()
-        by_task = {task: [item for item in items if item.task == task] for task in self.info["tasks"]}
-        return {task: found for task, found in by_task.items() if found}
-
     @property
     def people(self) -> list[str]:
         """The names of the annotators and the adjudicators."""
@@ -122,22 +116,18 @@ def merge_annotations(rows: Iterable[Annotation]) -> list[Annotation]:
     by_key: dict[tuple[str, str], list[Annotation]] = {}
     for row in rows:
         by_key.setdefault((row.annotator, row.item_id), []).append(row)
-    return [_merge_rows(by_key[key]) for key in sorted(by_key)]
-
-
-def _merge_rows(rows: list[Annotation]) -> Annotation:
-    first = rows[0]
-    if others := sorted({row.value for row in rows} - {first.value}):
-        raise StorageError(
-            f"{first.annotator} gave item {first.item_id} two values, {first.value!r} and {others[0]!r}: two imports "
-            "ran at the same time; remove one of the two files from annotations/"
-        )
-    return replace(
-        first,
-        remark=" / ".join(sorted({row.remark for row in rows if row.remark})),
-        saw_decision=any(row.saw_decision for row in rows),
-        seconds=min(row.seconds for row in rows),
-    )
+    merged: list[Annotation] = []
+    for key in sorted(by_key):
+        first, *others = by_key[key]
+        if differing := sorted({row.value for row in others} - {first.value}):
+            raise StorageError(
+                f"{first.annotator} gave item {first.item_id} two values, {first.value!r} and {differing[0]!r}: two "
+                "imports ran at the same time; remove one of the two files from annotations/"
+            )
+        remark = " / ".join(sorted({row.remark for row in by_key[key] if row.remark}))
+        saw_decision, seconds = any(row.saw_decision for row in by_key[key]), min(row.seconds for row in by_key[key])
+        merged.append(replace(first, remark=remark, saw_decision=saw_decision, seconds=seconds))
+    return merged
 
 
 def share_items(items: Sequence[ReviewItem], annotators: Sequence[str], overlap: float) -> dict[str, list[ReviewItem]]:
@@ -228,23 +218,17 @@ def write_items(root: Location, sample: ReviewSample) -> None:
     text = io.StringIO(newline="")
     sheet = csv.DictWriter(text, SHEET_COLUMNS)
     sheet.writeheader()
-    sheet.writerows(_sheet_row(item, digest) for item in sample.items)
+    for item in sample.items:
+        task = REVIEW_TASKS[item.task]
+        row = {
+            **{name: getattr(item, name) for name in SHEET_COLUMNS if hasattr(item, name)},
+            "review": f"review-{digest}",
+            "id": f"item-{item.id}",
+            "asks": task.asks,
+            "answer": item.answer if task.shows_answer else "",
+            "choices": " | ".join(item.choices),
+        }
+        # No spreadsheet may run a cell as a formula. Source: OWASP, CSV injection.
+        cells = {name: str(value) for name, value in row.items()}
+        sheet.writerow({name: f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell for name, cell in cells.items()})
     (root / "items.csv").write_text("\ufeff" + text.getvalue())  # Excel misreads non-ASCII text without this mark
-
-
-def _sheet_row(item: ReviewItem, digest: str) -> dict[str, str]:
-    task = REVIEW_TASKS[item.task]
-    row = {
-        **{name: getattr(item, name) for name in SHEET_COLUMNS if hasattr(item, name)},
-        "review": f"review-{digest}",
-        "id": f"item-{item.id}",
-        "asks": task.asks,
-        "answer": item.answer if task.shows_answer else "",
-        "choices": " | ".join(item.choices),
-    }
-    return {name: escape_formula(str(value)) for name, value in row.items()}
-
-
-def escape_formula(text: str) -> str:
-    """Return a cell that no spreadsheet runs as a formula. Source: OWASP, CSV injection."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
-from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.filters.votes import majorities
+from fdarx_core.filters.judges import majorities
 from fdarx_core.records import JudgeVerdict, SafetyFlag, SettingProgress, content_id, from_table
 from fdarx_core.review.tasks import CLAIM_TASK, FLAG_TASK, REVIEW_TASKS, TASKS_BY_JOB
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_table
 
 STRATIFY_BY = ("verdict", "type", "relevance", "category")
 """The keys of a `SampleUnit`, the most important first."""
-STRATIFY_ANSWERS_BY = ("verdict", "type", "model", "setting", "kind")
-"""The keys of claims and flags; only flags have a kind."""
+STRATIFY_ANSWERS_BY = ("verdict", "type", "model", "setting")
+"""The keys of claims and flags; the verdict of a flag is its kind."""
 _VOTE_COLUMNS = ["question_id", "set_id", "stage", "outcome", "reason", "category", "relevance"]
 """The columns of verdicts that the sampling frame needs."""
-NO_CELL = CellKey("", "", "")
-"""The cell of a question of a build."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +27,17 @@ class SampleUnit:
     """A question of a build, a prediction of an evaluation, or a claim or flag, that can be drawn for a task.
 
     `keys` are its values of `STRATIFY_BY` or `STRATIFY_ANSWERS_BY`, or the first of them; `part` names the file of its
-    row. `cell` is that of its prediction or answer, and `predictions` counts the predictions on the same question, of
-    which one is drawn at random. `text` is a claim's.
+    row. `model` is that of its prediction, and `predictions` counts the predictions on the same question, of which one
+    is drawn at random.
     """
 
     id: str
     question_id: str
     keys: tuple[str, ...]
     part: str = ""
-    cell: CellKey = NO_CELL
+    model: str = ""
     predictions: int = 1
     task: str = ""
-    text: str = ""
-
-    @property
-    def verdict(self) -> str:
-        return self.keys[0]
-
-    @property
-    def type(self) -> str:
-        """The type of the question."""
-        return self.keys[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +52,6 @@ class Stratum:
     def fraction(self) -> float:
         """The share of the stratum that is drawn, 0 to 1."""
         return self.drawn / self.size
-
-
-StratifiedSample: TypeAlias = tuple[list[tuple[SampleUnit, Stratum]], list[Stratum], int]
-"""Drawn units, each with its stratum, in an order that is independent of the strata; the strata; and the number of keys
-by which strata are told apart."""
 
 
 def open_reviewable_run(address: str) -> RunDirectory:
@@ -93,27 +75,25 @@ def question_units(run: RunDirectory, tasks: Collection[str]) -> list[SampleUnit
     stages = {REVIEW_TASKS[task].stage for task in tasks}
     units: dict[str, SampleUnit] = {}
     for part in run.parts("verdicts"):
-        for unit in _judged_units(run, part, stages):
-            units.setdefault(unit.id, unit)
+        candidates = {row["id"]: row for row in _columns(run.file(f"candidates/{part.name}"), "id", "type", "category")}
+        kept = {row["id"] for row in _columns(run.file(f"questions/{part.name}"), "id")}
+        verdicts: dict[str, list[JudgeVerdict]] = defaultdict(list)
+        votes = from_table(read_table(part, _VOTE_COLUMNS), JudgeVerdict)
+        for (question_id, _), verdict in majorities(votes).items():
+            verdicts[question_id].append(verdict)
+        keys: dict[str, tuple[str, ...]] = {}
+        for question_id, rows in verdicts.items():
+            if question_id in candidates and stages & {row.stage for row in rows}:
+                first, last, candidate = rows[0], rows[-1], candidates[question_id]
+                outcome = "kept" if question_id in kept else f"{last.outcome} at {last.stage}"
+                category = first.category or candidate["category"]
+                keys[question_id] = outcome, candidate["type"], first.relevance, category
+        for question_id in sorted(kept - verdicts.keys()):
+            candidate = candidates[question_id]
+            keys[question_id] = "kept", candidate["type"], "", candidate["category"]
+        for question_id, values in keys.items():
+            units.setdefault(question_id, SampleUnit(question_id, question_id, values, part.name))
     return list(units.values())
-
-
-def _judged_units(run: RunDirectory, part: Location, stages: set[str]) -> Iterator[SampleUnit]:
-    candidates = {row["id"]: row for row in _columns(run.file(f"candidates/{part.name}"), "id", "type", "category")}
-    kept = {row["id"] for row in _columns(run.file(f"questions/{part.name}"), "id")}
-    verdicts: dict[str, list[JudgeVerdict]] = defaultdict(list)
-    votes = from_table(read_table(part, _VOTE_COLUMNS), JudgeVerdict)
-    for (question_id, _), verdict in majorities(votes).items():
-        verdicts[question_id].append(verdict)
-    for question_id, rows in verdicts.items():
-        if question_id in candidates and stages & {row.stage for row in rows}:
-            first, last, candidate = rows[0], rows[-1], candidates[question_id]
-            outcome = "kept" if question_id in kept else f"{last.outcome} at {last.stage}"
-            keys = (outcome, candidate["type"], first.relevance, first.category or candidate["category"])
-            yield SampleUnit(question_id, question_id, keys, part.name)
-    for question_id in sorted(kept - verdicts.keys()):
-        candidate = candidates[question_id]
-        yield SampleUnit(question_id, question_id, ("kept", candidate["type"], "", candidate["category"]), part.name)
 
 
 def prediction_units(
@@ -134,12 +114,14 @@ def prediction_units(
     cells = read_records(run.file("cells.parquet"), SettingProgress)
     for model in _checked_models(run, {(cell.model, cell.setting) for cell in cells}, models, settings):
         for part in run.parts(f"predictions/{model}"):
-            for prediction, outcome in _graded_predictions(run, model, part):
-                if settings and prediction["setting"] not in settings:
-                    continue
+            file = run.file(f"grades/{model}/{part.name}")
+            grades = _columns(file, "prediction_id", "outcome") if file.exists() else []
+            outcomes = {row["prediction_id"]: row["outcome"] for row in grades}
+            for prediction in _columns(part, "id", "question_id", "setting"):
                 name, question_id = prediction["id"], prediction["question_id"]
-                cell = CellKey(model, prediction["setting"], prediction["retriever"])
-                unit = SampleUnit(name, question_id, (outcome, *questions[question_id]), part.name, cell)
+                if name not in outcomes or (settings and prediction["setting"] not in settings):
+                    continue
+                unit = SampleUnit(name, question_id, (outcomes[name], *questions[question_id]), part.name, model)
                 ranked = content_id(str(seed), "alike", name), unit
                 chosen[question_id] = min(chosen.get(question_id, ranked), ranked, key=itemgetter(0))
                 counts[question_id] += 1
@@ -163,38 +145,27 @@ def factuality_units(
     for name, answers in parts:
         if not run.file(f"verdicts/{name}").exists():
             continue
-        rows = _claims(run, name) if CLAIM_TASK in tasks else []
-        rows += _flags(run, name) if FLAG_TASK in tasks else []
-        for task, id_, answer_id, verdict, rest, text in rows:
+        rows: list[tuple[str, str, str, str]] = []
+        if CLAIM_TASK in tasks:
+            judged = _columns(run.file(f"verdicts/{name}"), "claim_id", "verdict")
+            verdicts = {row["claim_id"]: row["verdict"] for row in judged}
+            for row in _columns(run.file(f"claims/{name}"), "id", "answer_id"):
+                rows.append((CLAIM_TASK, row["id"], row["answer_id"], verdicts[row["id"]]))
+        if FLAG_TASK in tasks:
+            for flag in read_records(run.file(f"flags/{name}"), SafetyFlag):
+                rows.append((FLAG_TASK, flag_id(flag), flag.answer_id, flag.kind))
+        for task, id_, answer_id, verdict in rows:
             answer = answers[answer_id]
             model, setting = answer["model"], answer["setting"]
             if model in kept and (not settings or setting in settings):
-                keys = (verdict, answer["type"], model, setting, *rest)
-                cell = CellKey(model, setting, "")
-                units.append(SampleUnit(id_, answer["question_id"], keys, name, cell, task=task, text=text))
+                keys = (verdict, answer["type"], model, setting)
+                units.append(SampleUnit(id_, answer["question_id"], keys, name, task=task))
     return units
 
 
 def flag_id(flag: SafetyFlag) -> str:
     """Return the id of a flag, by its place in the answer and what it is about."""
     return content_id(flag.answer_id, flag.kind, str(flag.start), str(flag.end), flag.subject, flag.set_id, flag.marker)
-
-
-_FactualityRow: TypeAlias = tuple[str, str, str, str, tuple[str, ...], str]
-"""Task, id, answer's id, verdict, further keys, and text."""
-
-
-def _claims(run: RunDirectory, part: str) -> list[_FactualityRow]:
-    verdicts = {
-        row["claim_id"]: row["verdict"] for row in _columns(run.file(f"verdicts/{part}"), "claim_id", "verdict")
-    }
-    rows = _columns(run.file(f"claims/{part}"), "id", "answer_id", "resolved")
-    return [(CLAIM_TASK, row["id"], row["answer_id"], verdicts[row["id"]], (), row["resolved"]) for row in rows]
-
-
-def _flags(run: RunDirectory, part: str) -> list[_FactualityRow]:
-    rows: Iterator[SafetyFlag] = read_records(run.file(f"flags/{part}"), SafetyFlag)
-    return [(FLAG_TASK, flag_id(row), row.answer_id, row.status, (row.kind,), row.text) for row in rows]
 
 
 def _checked_models(
@@ -208,22 +179,15 @@ def _checked_models(
     return sorted(known["model"] & {*models} if models else known["model"])
 
 
-def _graded_predictions(run: RunDirectory, model: str, part: Location) -> Iterator[tuple[dict[str, Any], str]]:
-    file = run.file(f"grades/{model}/{part.name}")
-    grades = _columns(file, "prediction_id", "outcome") if file.exists() else []
-    outcomes = {row["prediction_id"]: row["outcome"] for row in grades}
-    for row in _columns(part, "id", "question_id", "setting", "retriever"):
-        if row["id"] in outcomes:
-            yield row, outcomes[row["id"]]
-
-
 def _columns(location: Location, *names: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = read_table(location, list(names)).to_pylist()
     return rows
 
 
-def draw_stratified(units: Sequence[SampleUnit], n: int, seed: int) -> StratifiedSample:
-    """Draw a stratified sample of `n` units, or all of them where there are fewer.
+def draw_stratified(
+    units: Sequence[SampleUnit], n: int, seed: int
+) -> tuple[list[tuple[SampleUnit, Stratum]], list[Stratum], int]:
+    """Draw `n` units, or all where there are fewer; return them with their strata, the strata, and the keys in use.
 
     Keys are dropped from the last until there are at most `n` strata, so that each stratum has a unit in the sample.
     Within a stratum, units are drawn by a hash of seed and id, so the order of `units` does not matter.
@@ -241,7 +205,7 @@ def draw_stratified(units: Sequence[SampleUnit], n: int, seed: int) -> Stratifie
         for stratum in strata
         for unit in sorted(groups[stratum.name], key=lambda unit: content_id(str(seed), unit.id))[: stratum.drawn]
     ]
-    return sorted(rows, key=lambda row: content_id(str(seed), "order", row[0].id)), strata, depth
+    return rows, strata, depth
 
 
 def allocate_sample(sizes: Mapping[str, int], n: int) -> dict[str, int]:

@@ -1,21 +1,28 @@
-"""The tasks of a review: what annotators are asked about a question or an answer, and the values they choose from."""
+"""The tasks of a review: what annotators are asked about a question or an answer, what they read, and the values.
+
+They read the texts of an item, and its passages with the sentences that are most like the answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
+from typing import Any
 
 import yaml
 
 from fdarx_core.filters.tasks import NO_TOPIC
 from fdarx_core.labels.loinc import TOPICS
+from fdarx_core.records.benchmark import ReviewItem
+from fdarx_core.records.question_types import UNANSWERABLE_TYPES
+from fdarx_core.text.stems import best_sentences, terms
 
-BUILD_TASKS = ("relevance", "category", "correctness", "quality")
 GRADE_TASK, CLAIM_TASK, FLAG_TASK, ANSWER_TASK = "grade", "claim", "flag", "answer"
 EVALUATE, FACTUALITY, SERVICE = "evaluate", "score_factuality", "service"
 TASKS_BY_JOB: dict[str, tuple[str, ...]] = {
-    "build_benchmark": BUILD_TASKS,
+    "build_benchmark": ("relevance", "category", "correctness", "quality"),
     EVALUATE: (GRADE_TASK,),
     FACTUALITY: (CLAIM_TASK, FLAG_TASK),
 }
@@ -56,13 +63,9 @@ class ReviewTask:
         return {**self.choices, UNSURE: UNSURE_TEXT}
 
 
-def _read_tasks() -> dict[str, ReviewTask]:
-    tasks = yaml.safe_load(files(__package__).joinpath("tasks.yaml").read_text("utf-8"))
-    tasks["category"]["choices"] = {topic: topic for topic in (*TOPICS, NO_TOPIC)}
-    return {name: ReviewTask(name=name, **fields) for name, fields in tasks.items()}
-
-
-REVIEW_TASKS = _read_tasks()
+_TASKS: dict[str, dict[str, Any]] = yaml.safe_load(files(__package__).joinpath("tasks.yaml").read_text("utf-8"))
+_TASKS["category"]["choices"] = {topic: topic for topic in (*TOPICS, NO_TOPIC)}
+REVIEW_TASKS = {name: ReviewTask(name=name, **fields) for name, fields in _TASKS.items()}
 """All tasks by name, in the order of tasks.yaml."""
 
 
@@ -95,3 +98,56 @@ def task_scales(task: ReviewTask) -> list[Scale]:
     negative = others[0] if len(others) == 1 else f"not {task.positive}"
     binary = Scale(task.name, (task.positive, negative), task.positive)
     return [binary, Scale(task.name, values)] if len(others) > 1 else [binary]
+
+
+EMPTY = "(empty)"
+"""What annotation tools show for a text without characters, which some of them refuse."""
+
+Piece = tuple[str, str]
+"""A kind (plain, evidence or near) and characters of the context."""
+
+
+def pieces_of(item: ReviewItem) -> list[Piece]:
+    """Return the whole context in order.
+
+    Pieces of kind evidence are the text that the judge was shown. Pieces of kind near are its sentences with most of
+    the words and numbers of the answer (of the reference where an answer is graded, of the question where no answer is
+    expected, of the claim where one is judged). Rules find them, for rejected questions too, because the quotation of
+    the judge would show its decision.
+    """
+    sought = item.statement or (item.question if item.type in UNANSWERABLE_TYPES else item.gold or item.answer)
+    near, pieces, at = best_sentences(terms(sought), "\n".join(item.evidence)), list[Piece](), 0
+    for passage in item.evidence:
+        start = item.context.find(passage, at)
+        if start < 0:
+            continue
+        pieces.append(("plain", item.context[at:start]))
+        within = 0
+        for place, sentence in sorted((passage.find(sentence), sentence) for sentence in near):
+            if place >= within:
+                pieces += [("evidence", passage[within:place]), ("near", sentence)]
+                within = place + len(sentence)
+        pieces.append(("evidence", passage[within:]))
+        at = start + len(passage)
+    pieces.append(("plain", item.context[at:]))
+    return [(kind, text) for kind, text in pieces if text]
+
+
+def text_titles(task: ReviewTask) -> dict[str, str]:
+    """Return the fields of an item that annotators read beside its passages, with their titles, in order."""
+    titles = {"question": "Question", "gold": "Reference" if task.name == GRADE_TASK else ""}
+    titles |= {"answer": "Answer" if task.shows_answer else "", "statement": task.statement}
+    return {name: title for name, title in titles.items() if title}
+
+
+def passages_html(item: ReviewItem) -> str:
+    """Return the whole context as HTML for annotation tools, with the pieces of kind near in `<mark>`.
+
+    It is one line, because a blank line would end the block of HTML for a reader of Markdown.
+    """
+    made = [f"<mark>{_html(text)}</mark>" if kind == "near" else _html(text) for kind, text in pieces_of(item)]
+    return f"<div>{''.join(made) or 'There is no text for this item.'}</div>"
+
+
+def _html(text: str) -> str:
+    return "<br>".join(escape(line) for line in text.splitlines()) + ("<br>" if text.endswith("\n") else "")

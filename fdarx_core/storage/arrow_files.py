@@ -1,4 +1,4 @@
-"""Opening of Parquet and Arrow IPC files: the only place that does, so that no file of somebody else runs code.
+"""Opening of Parquet files: the only place that does, so that no file of somebody else runs code.
 
 Arrow converts the values of an extension type with the Python class that some library has registered for it. Ray Data
 registers one, `ray.data.arrow_pickled_object`, that unpickles its values, which runs any code that the author of the
@@ -7,7 +7,7 @@ file wanted. FDARx writes plain types alone; hence a file with an extension type
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
@@ -38,18 +38,6 @@ def open_parquet(source: BinaryIO | pa.Buffer | bytes, name: object) -> pq.Parqu
     file = pq.ParquetFile(pa.BufferReader(source) if isinstance(source, (bytes, pa.Buffer)) else source)
     _refuse_extension_types(file.schema_arrow, name)
     return file
-
-
-def open_ipc(
-    source: BinaryIO | pa.NativeFile, name: object, columns: Sequence[str] | None = None
-) -> pa.RecordBatchFileReader:
-    """Open a file of Arrow's IPC format, for all columns or for some. Raises as `open_parquet` does."""
-    file = pa.ipc.open_file(source)
-    _refuse_extension_types(file.schema, name)
-    if columns is None:
-        return file
-    fields = [file.schema.get_field_index(column) for column in columns]
-    return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields))
 
 
 @contextmanager

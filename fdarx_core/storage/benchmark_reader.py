@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
-from typing import Any, BinaryIO
+from typing import Any
 
 from fdarx_core.records import LabelSummary, Passage, QuestionAnswer, Reject
+from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.storage.benchmark_writer import write_benchmark as write_benchmark
 from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.hub import download_benchmark, is_on_hub
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.published import (
-    QUESTION_TYPES,
     PublishedLabel,
     PublishedQuestion,
     lines_file,
@@ -30,7 +29,7 @@ from fdarx_core.storage.published import (
 from fdarx_core.storage.run_directory import RunDirectory
 from fdarx_core.storage.run_directory import read_labels as read_labels
 from fdarx_core.storage.splits import DEV, SPLITS, TEST, SplitChoice, Splits
-from fdarx_core.storage.tables import JsonLine, parse_json_row, read_json_lines, read_table
+from fdarx_core.storage.tables import FileRow, parse_json_row, read_json_lines
 
 STAGE = "intake"
 _BUILD = "build_benchmark"
@@ -129,17 +128,19 @@ def _read_build(run: RunDirectory, address: str, split: SplitChoice) -> Benchmar
             digest.update(part.read_bytes())
     if splits.dev and split != "all":
         digest.update("\x1f".join((split, *sorted(splits.dev))).encode())
-    for part in run.parts("questions"):
-        columns = (read_table(part, ["set_id", "type"])[name].to_pylist() for name in ("set_id", "type"))
-        types.update(kind for set_id, kind in zip(*columns, strict=True) if splits.has(split, set_id))
-    labels, passages = (
-        sum(splits.has(split, set_id) for part in run.parts(kind) for set_id in _set_ids(part))
-        for kind in ("labels", "passages")
-    )
+    types.update(kind for set_id, kind in run.rows("questions", "set_id", "type") if splits.has(split, set_id))
+    if unknown := sorted(types.keys() - QUESTION_TYPES.keys()):
+        raise StorageError(
+            f"{address} has questions of the types {', '.join(unknown)}, which no installed package has; install the "
+            "package that the configuration of the run names"
+        )
     if not any(types[name] for name in QUESTION_TYPES):
         if split == DEV:
             raise StorageError(_without_split(address, split))
         raise StorageError(f"{address} is a build without questions; its rejects/ say why none was kept")
+
+    def rows_of(kind: str) -> int:
+        return sum(splits.has(split, set_id) for (set_id,) in run.rows(kind, "set_id"))
 
     def items() -> Iterator[BenchmarkItem]:
         for rows in read_labels(run):
@@ -148,31 +149,16 @@ def _read_build(run: RunDirectory, address: str, split: SplitChoice) -> Benchmar
                 passages = rows.passages.values()
                 yield BenchmarkItem.of(label.set_id, label.drug_name, True, passages, rows.questions, label.drug)
 
-    counts = {"labels": labels, "whole_labels": labels, "passages": passages}
-    return Benchmark(_about(_name(run.root), "build_run", address, split, digest, counts, types, 0), items)
-
-
-def _set_ids(part: Location) -> list[str]:
-    return list(read_table(part, ["set_id"])["set_id"].to_pylist())
+    labels = rows_of("labels")
+    about = {"name": _name(run.root), "kind": "build_run", "address": address, "split": split}
+    counts = {"labels": labels, "whole_labels": labels, "passages": rows_of("passages")}
+    questions = {name: types[name] for name in QUESTION_TYPES}
+    return Benchmark({**about, "digest": digest.hexdigest(), **counts, "questions": questions, "rejected": 0}, items)
 
 
 def _without_split(address: object, split: str) -> str:
     other = DEV if split == TEST else TEST
     return f"{address} has no {split} split; give --split {other}, or all"
-
-
-def _about(
-    name: str,
-    kind: str,
-    address: str,
-    split: SplitChoice,
-    digest: blake2b,
-    counts: dict[str, int],
-    types: Counter[str],
-    rejected: int,
-) -> dict[str, Any]:
-    about = {"name": name, "kind": kind, "address": address, "split": split, "digest": digest.hexdigest(), **counts}
-    return {**about, "questions": {name: types[name] for name in QUESTION_TYPES}, "rejected": rejected}
 
 
 @dataclass(slots=True)
@@ -198,43 +184,49 @@ class _Importer:
         for file in self.files:
             for line in read_json_lines(file, self.digest):
                 self.counts["rows"] += 1
-                self._read(line, "qid", self._add_question)
+                with self._rejecting(line, "qid"):
+                    published = read_question(line.checked_row(), line.place)
+                    if published.question.id in self.ids:
+                        raise InputError("duplicate_id", "an earlier row has the same qid")
+                    self.ids.add(published.question.id)
+                    self.questions.setdefault(published.question.set_id, []).append(published)
         for file in self.labels:
             for line in read_json_lines(file, self.digest):
-                self._read(line, "set_id", partial(self._add_label, file))
+                with self._rejecting(line, "set_id"):
+                    label = read_label(line.checked_row())
+                    if label.set_id in self.lines:
+                        raise InputError("duplicate_label", "an earlier row has the same set_id")
+                    self.lines[label.set_id] = file, line.offset, line.size
+                    self.counts["whole_labels"] += 1
+                    self._count(label.set_id, label)
         for set_id in sorted(self.questions.keys() - self.lines.keys()):
             self._count(set_id, None)
         if not any(self.counts[kind] for kind in QUESTION_TYPES):
-            raise StorageError(self._nothing_read())
+            names = ", ".join(map(str, self.files))
+            if not self.counts["rows"]:
+                needed = "a question a line (task, set_id, question, answer)"
+                raise StorageError(f"{names} is empty; give a file with {needed}")
+            first = self.rejects[0]
+            raise StorageError(
+                f"{names}: none of {self.counts['rows']} rows can be read as a question; the first: {first.source}: "
+                f"{first.reason}, {first.detail}; rows must be as in FDARxBench's qa.jsonl"
+            )
+        about: dict[str, Any] = {"name": name, "kind": "published", "address": address, "split": self.split}
         counts = {kind: self.counts[kind] for kind in ("labels", "whole_labels", "passages")}
-        about = _about(name, "published", address, self.split, self.digest, counts, self.counts, len(self.rejects))
+        questions = {kind: self.counts[kind] for kind in QUESTION_TYPES}
+        about |= {"digest": self.digest.hexdigest(), **counts, "questions": questions, "rejected": len(self.rejects)}
         return Benchmark(about, self.items, self.rejects)
 
-    def _read(self, line: JsonLine, id_key: str, add: Callable[[JsonLine], None]) -> None:
+    @contextmanager
+    def _rejecting(self, line: FileRow, id_key: str) -> Iterator[None]:
+        """Add a Reject for a line on which InputError is raised in this context."""
         try:
-            if line.fault:
-                raise line.fault
-            add(line)
+            yield
         except InputError as error:
             row_id, set_id = line.row.get(id_key), line.row.get("set_id")
             row_id = row_id if isinstance(row_id, str) and row_id else line.place
             set_id = set_id if isinstance(set_id, str) else ""
             self.rejects.append(Reject(row_id, STAGE, error.reason, error.detail, set_id, line.place))
-
-    def _add_question(self, line: JsonLine) -> None:
-        one = read_question(line.row, line.place)
-        if one.question.id in self.ids:
-            raise InputError("duplicate_id", "an earlier row has the same qid")
-        self.ids.add(one.question.id)
-        self.questions.setdefault(one.question.set_id, []).append(one)
-
-    def _add_label(self, file: Location, line: JsonLine) -> None:
-        label = read_label(line.row)
-        if label.set_id in self.lines:
-            raise InputError("duplicate_label", "an earlier row has the same set_id")
-        self.lines[label.set_id] = file, line.offset, line.size
-        self.counts["whole_labels"] += 1
-        self._count(label.set_id, label)
 
     def _count(self, set_id: str, label: PublishedLabel | None) -> None:
         item, rejects = resolve_item(set_id, label, self.questions.get(set_id, ()))
@@ -242,29 +234,17 @@ class _Importer:
         self.counts.update(labels=1, passages=item.subject.passages)
         self.counts.update(question.type for question in item.questions)
 
-    def _nothing_read(self) -> str:
-        names = ", ".join(map(str, self.files))
-        if not self.counts["rows"]:
-            return f"{names} is empty; give a file with a question a line (task, set_id, question, answer)"
-        first = self.rejects[0]
-        return (
-            f"{names}: none of {self.counts['rows']} rows can be read as a question; the first: {first.source}: "
-            f"{first.reason}, {first.detail}; rows must be as in FDARxBench's qa.jsonl"
-        )
-
     def items(self) -> Iterator[BenchmarkItem]:
         """Yield the labels, each read anew from its line."""
         with ExitStack() as stack:
             streams = {file: stack.enter_context(file.open_input()) for file in self.labels}
             for set_id in sorted(self.questions.keys() | self.lines.keys()):
-                yield resolve_item(set_id, self._label(set_id, streams), self.questions.get(set_id, ()))[0]
-
-    def _label(self, set_id: str, streams: Mapping[Location, BinaryIO]) -> PublishedLabel | None:
-        if set_id not in self.lines:
-            return None
-        file, offset, size = self.lines[set_id]
-        streams[file].seek(offset)
-        return read_label(parse_json_row(streams[file].read(size)))
+                label = None
+                if set_id in self.lines:
+                    file, offset, size = self.lines[set_id]
+                    streams[file].seek(offset)
+                    label = read_label(parse_json_row(streams[file].read(size)))
+                yield resolve_item(set_id, label, self.questions.get(set_id, ()))[0]
 
 
 def resolve_item(
@@ -274,20 +254,20 @@ def resolve_item(
 
     Without `label`, its passages are the contexts of the questions.
     """
-    published = sorted(questions, key=lambda one: (one.question.type, one.question.id))
-    chunks = label.chunks if label else [chunk for one in published for chunk in one.context]
+    rows = sorted(questions, key=lambda row: (row.question.type, row.question.id))
+    chunks = label.chunks if label else [chunk for row in rows for chunk in row.context]
     passages = passages_of(set_id, chunks)
     find, found, rejects = passage_finder(passages), [], []
-    for one in published:
+    for row in rows:
         try:
-            found.append((one, one.gold(find)))
+            found.append((row, row.gold(find)))
         except InputError as error:
-            rejects.append(Reject(one.question.id, STAGE, error.reason, error.detail, set_id, one.place))
+            rejects.append(Reject(row.question.id, STAGE, error.reason, error.detail, set_id, row.place))
     if label and label.bare:
         passages = with_sections(passages, (named for _, gold in found for named in gold))
     drug_name = label.drug_name if label else ""
-    drug_name = drug_name or next((one.question.drug_name for one in published if one.question.drug_name), "")
-    resolved = [one.resolved(gold, passages, drug_name) for one, gold in found]
+    drug_name = drug_name or next((row.question.drug_name for row in rows if row.question.drug_name), "")
+    resolved = [row.resolved(gold, passages, drug_name) for row, gold in found]
     return BenchmarkItem.of(set_id, drug_name, label is not None, passages.values(), resolved), rejects
 
 
@@ -317,7 +297,7 @@ def _label_files(folder: Location, split: str) -> list[Location]:
 
     Where a split has no file of its own, its labels are in that of the test split.
     """
-    names = [lines_file("labels", one) for one in SPLITS if split in ("all", one)]
+    names = [lines_file("labels", name) for name in SPLITS if split in ("all", name)]
     for place in (folder, folder.parent / "labels"):
         for wanted in (names, [lines_file("labels", TEST)]):
             if found := [place / name for name in wanted if (place / name).exists()]:

@@ -140,45 +140,36 @@ class AnswerSummary:
         return set(heapq.nsmallest(sample, self.questions, key=lambda one: content_id(str(seed), one)))
 
 
-def answers_of_file(location: Location, statements: ReferenceStatements) -> Iterator[CheckedAnswer | Reject]:
-    """Yield the rows of a file in their order, each as an answer or a Reject.
-
-    A row has `question` and `answer` (or prediction, response; a blank answer counts as failed). Optional are `id`,
-    `model` (else the name of the file, without the dataset's that it begins with), `dataset` (else that of the
-    references), `type`, `setting`, `set_id`, `drug`, and `references` (or reference, ground_truths, ground_truth,
-    gold_answer).
-    """
+def _answers_of_file(location: Location, statements: ReferenceStatements) -> Iterator[CheckedAnswer | Reject]:
     dataset, model = statements.dataset_and_model(location.name.removesuffix(location.suffix))
-    rows = read_rows(location, _ANSWER_KEYS, blank=TEXT_KEYS)
-    return parse_rows(rows, lambda row: _answer(row, model, dataset), stage=STAGE)
+
+    def parse(row: dict[str, Any]) -> CheckedAnswer:
+        question = text_at(row, "question")
+        if not normalized_question(question):
+            raise InputError("no_question", "the key question holds no text")
+        text, set_id = answer_text(row, "no_answer"), text_at(row, "set_id")
+        question_id = content_id("checked_question", normalized_question(question), set_id)
+        names = text_at(row, "model") or model, text_at(row, "dataset") or dataset, text_at(row, "setting")
+        return CheckedAnswer(
+            id=content_id("checked_answer", *names, text_at(row, "id") or question_id),
+            question_id=question_id,
+            question=question,
+            answer=text,
+            model=names[0],
+            dataset=names[1],
+            setting=names[2],
+            type=text_at(row, "type"),
+            cluster=set_id or question_id,
+            set_id=set_id,
+            drug=text_at(row, "drug"),
+            outcome="answered" if text.strip() else "failed",
+            references=texts_at(row, *_REFERENCES),
+        )
+
+    return parse_rows(read_rows(location, _ANSWER_KEYS, blank=TEXT_KEYS), parse, stage=STAGE)
 
 
-def _answer(row: dict[str, Any], model: str, dataset: str) -> CheckedAnswer:
-    question = text_at(row, "question")
-    if not normalized_question(question):
-        raise InputError("no_question", "the key question holds no text")
-    text = answer_text(row, "no_answer")
-    set_id = text_at(row, "set_id")
-    question_id = content_id("checked_question", normalized_question(question), set_id)
-    names = text_at(row, "model") or model, text_at(row, "dataset") or dataset, text_at(row, "setting")
-    return CheckedAnswer(
-        id=content_id("checked_answer", *names, text_at(row, "id") or question_id),
-        question_id=question_id,
-        question=question,
-        answer=text,
-        model=names[0],
-        dataset=names[1],
-        setting=names[2],
-        type=text_at(row, "type"),
-        cluster=set_id or question_id,
-        set_id=set_id,
-        drug=text_at(row, "drug"),
-        outcome="answered" if text.strip() else "failed",
-        references=texts_at(row, *_REFERENCES),
-    )
-
-
-def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer]:
+def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
     """Yield the answers of a run of `evaluate`."""
     dataset = str(run.info().get("benchmark", {}).get("name", ""))
     models = sorted({file.parent for file in run.file("predictions").list(recursive=True)})
@@ -205,7 +196,7 @@ def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer]:
                 )
 
 
-def _compared(run: RunDirectory) -> Iterator[CheckedAnswer]:
+def _compared(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
     """Yield the answers of a run of `evaluate-rag`."""
     for part in run.parts("questions"):
         questions = {row.id: row for row in read_records(part, RagQuestion)}
@@ -235,7 +226,11 @@ class CheckedAnswers:
     def __iter__(self) -> Iterator[CheckedAnswer | Reject]:
         seen: set[str] = set()
         for source in self.sources:
-            for row in self._rows_of(source):
+            if isinstance(source, Location):
+                rows = _answers_of_file(source, self.statements)
+            else:
+                rows = _evaluated(source) if source.info()["job"] == "evaluate" else _compared(source)
+            for row in rows:
                 if isinstance(row, Reject):
                     yield row
                 elif row.id in seen:
@@ -244,11 +239,6 @@ class CheckedAnswers:
                 else:
                     seen.add(row.id)
                     yield self.statements.added_to(row)
-
-    def _rows_of(self, source: Location | RunDirectory) -> Iterator[CheckedAnswer | Reject]:
-        if isinstance(source, Location):
-            return answers_of_file(source, self.statements)
-        return _evaluated(source) if source.info()["job"] == "evaluate" else _compared(source)
 
     def summary(self) -> AnswerSummary:
         """Read all rows once and count them; of each question only the id stays in memory.
@@ -277,25 +267,29 @@ class CheckedAnswers:
 
 
 def open_answers(addresses: Sequence[str], statements: ReferenceStatements) -> CheckedAnswers:
-    """Open files of answers (see `answers_of_file`) and finished runs of evaluate or evaluate-rag.
+    """Open files of answers and finished runs of evaluate or evaluate-rag.
 
-    Raises StorageError for another file, another run, and a run that is not complete.
+    A row of a file has `question` and `answer` (or prediction, response; a blank answer counts as failed). Optional are
+    `id`, `model` (else the name of the file, without the dataset's that it begins with), `dataset` (else that of the
+    references), `type`, `setting`, `set_id`, `drug`, and `references` (or reference, ground_truths, ground_truth,
+    gold_answer). Raises StorageError for another file, another run, and a run that is not complete.
     """
-    return CheckedAnswers([_open_source(address) for address in addresses], statements)
-
-
-def _open_source(address: str) -> Location | RunDirectory:
-    location = Location(address)
-    if not (location / "run.json").exists():
-        check_rows_file(location, "--predictions")
-        return location
-    run = RunDirectory.open(address)
-    info = run.info()
-    if info["job"] not in ("evaluate", "evaluate_rag"):
-        raise StorageError(f"{address} is a run of {info['job']}; --predictions takes one of evaluate or evaluate-rag")
-    if not run.complete:
-        raise StorageError(f"{address} is {info['status']}: not all is answered; finish it with its own command")
-    return run
+    sources: list[Location | RunDirectory] = []
+    for address in addresses:
+        location = Location(address)
+        if not (location / "run.json").exists():
+            check_rows_file(location, "--predictions")
+            sources.append(location)
+            continue
+        run = RunDirectory.open(address)
+        info = run.info()
+        if info["job"] not in ("evaluate", "evaluate_rag"):
+            needed = "--predictions takes one of evaluate or evaluate-rag"
+            raise StorageError(f"{address} is a run of {info['job']}; {needed}")
+        if not run.complete:
+            raise StorageError(f"{address} is {info['status']}: not all is answered; finish it with its own command")
+        sources.append(run)
+    return CheckedAnswers(sources, statements)
 
 
 def _address(source: Location | RunDirectory) -> str:

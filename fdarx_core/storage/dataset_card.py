@@ -1,4 +1,8 @@
-"""The dataset card of a benchmark: Markdown after a YAML header, from which `datasets.load_dataset` loads it."""
+"""The dataset card and the Croissant metadata of a benchmark.
+
+The card is Markdown after a YAML header, from which `datasets.load_dataset` loads the benchmark. Croissant is JSON-LD
+that describes the files, and the columns of the Parquet tables. Source: the Croissant format of MLCommons, version 1.1.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +10,45 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import yaml
 from jinja2 import Environment, PackageLoader
 
-from fdarx_core.storage.dataset_tables import COLUMNS, CONFIGS, DataFile, schema_of
+from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.storage.run_directory import LabelRows
 from fdarx_core.storage.splits import SPLITS
 
-LICENSE_NAME = "dailymed-spl"
-LICENSE_LINK = "https://dailymed.nlm.nih.gov/dailymed/"
-CITATION = """@misc{fdarxbench,
-  title = {FDARxBench: Benchmarking Regulatory and Clinical Reasoning on FDA Generic Drug Assessment},
-  author = {Xiong, Betty and Fisher, Jillian and Newman, Benjamin and Hu, Meng and Gupta, Shivangi and
-            Choi, Yejin and Fang, Lanyan and Altman, Russ},
-  howpublished = {https://github.com/xiongbetty/FDARxBench}
-}
-@misc{dailymed,
-  title = {DailyMed},
-  author = {{U.S. National Library of Medicine}},
-  howpublished = {https://dailymed.nlm.nih.gov/dailymed/}
-}"""
-"""The paper of the question types and filters, and the source of the labels, as BibTeX."""
+COLUMNS: Mapping[str, Mapping[str, str]] = yaml.safe_load(
+    files(__package__).joinpath("dataset_columns.yaml").read_text("utf-8")
+)
+"""What each column contains, for `questions`, `labels` and `passages`."""
+_DATASET: Mapping[str, Any] = yaml.safe_load(files(__package__).joinpath("dataset.yaml").read_text("utf-8"))
+"""What is the same of every benchmark: names, description, keywords, license and citation."""
 
 BASELINE, _NOBODY = "baseline", "none"
 _ROLES = ("generator", "reader", "judge")
 _PATHS = ("labels",)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _MORE = "100K<n<1M"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file of the dataset. `size` is in bytes; `memory` is the size of its rows in memory in bytes."""
+
+    config: str
+    split: str
+    path: str
+    schema: pa.Schema
+    rows: int
+    size: int
+    memory: int
+    sha256: str
 
 
 @dataclass(slots=True)
@@ -111,58 +124,54 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
     templates = Environment(loader=PackageLoader("fdarx_core.storage"), trim_blocks=True, keep_trailing_newline=True)
     return templates.get_template("dataset_card.md.j2").render(
         header=_header(tally.types.total(), data),
+        counts=tally,
         by_rules=asked <= {BASELINE},
         who_judged=who_judged(config),
-        unscored=tally.unscored,
-        known=tally.known,
         settings=settings,
-        questions=tally.types.total(),
-        labels=tally.labels,
         effective=sum(about.get("effective_size", {}).values()),
-        passages=tally.passages,
-        splits=_split_rows(data),
-        dev=any(one.split != SPLITS[0] for one in data),
+        splits=[
+            (name, *(f"{sum(file.rows for file in files if file.split == split):,}" for split in SPLITS))
+            for name, files in _by_config(data).items()
+        ],
+        dev=any(file.split != SPLITS[0] for file in data),
         note=about.get("splits", {}).get("note", ""),
         kinds=[(*kind, f"{count:,}") for kind, count in sorted(tally.kinds.items())],
-        near_misses=tally.near_misses,
         topics=[(name, f"{count:,}") for name, count in sorted(tally.categories.items())],
-        stages=[(one["stage"], f"{one['rows_in']:,}", f"{one['rejected']:,}") for one in about.get("stages", [])],
+        stages=[(row["stage"], f"{row['rows_in']:,}", f"{row['rejected']:,}") for row in about.get("stages", [])],
         failed=audit.get("failed", []),
         audit_note=audit.get("note", ""),
         audit_rows=[
-            (one.name, one.value or f"not measured: {one.reason}", one.interval, one.chance, one.bound, one.questions)
-            for one in map(audit_row, audit.get("figures", []))
+            (row.name, row.value or f"not measured: {row.reason}", row.interval, row.chance, row.bound, row.questions)
+            for row in map(audit_row, audit.get("figures", []))
         ],
         columns=COLUMNS,
-        citation=CITATION,
-        license_link=LICENSE_LINK,
+        citation=_DATASET["citation"],
+        license_link=_DATASET["header"]["license_link"],
     )
+
+
+def _by_config(data: Sequence[DataFile]) -> dict[str, list[DataFile]]:
+    configs: dict[str, list[DataFile]] = {}
+    for file in data:
+        configs.setdefault(file.config, []).append(file)
+    return configs
 
 
 def _header(questions: int, data: Sequence[DataFile]) -> str:
     """Return the YAML header. Its `configs` list the files of each split, its `dataset_info` their columns."""
     configs, infos = [], []
-    for name in CONFIGS:
-        held = [one for one in data if one.config == name]
-        if not held:
-            continue  # `datasets` refuses a split without rows, and a configuration without splits
-        files = [{"split": one.split, "path": one.path} for one in held]
+    for name, held in _by_config(data).items():
+        files = [{"split": file.split, "path": file.path} for file in held]
         configs.append({"config_name": name, "data_files": files})
         infos.append({
             "config_name": name,
-            "features": _features(schema_of(name)),
-            "splits": [{"name": one.split, "num_bytes": one.memory, "num_examples": one.rows} for one in held],
-            "download_size": sum(one.size for one in held),
-            "dataset_size": sum(one.memory for one in held),
+            "features": _features(held[0].schema),
+            "splits": [{"name": file.split, "num_bytes": file.memory, "num_examples": file.rows} for file in held],
+            "download_size": sum(file.size for file in held),
+            "dataset_size": sum(file.memory for file in held),
         })  # fmt: skip
     header = {
-        "pretty_name": "Questions on FDA drug labels",
-        "language": ["en"],
-        "license": "other",
-        "license_name": LICENSE_NAME,
-        "license_link": LICENSE_LINK,
-        "task_categories": ["question-answering"],
-        "tags": ["medical", "drug-labels", "spl", "multi-hop", "refusal", "croissant"],
+        **_DATASET["header"],
         "size_categories": [next((name for bound, name in _SIZES if questions < bound), _MORE)],
         "configs": configs,
         "dataset_info": infos,
@@ -182,13 +191,6 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     return {"struct": _features(kind)} if pa.types.is_struct(kind) else {"dtype": str(kind)}
 
 
-def _split_rows(data: Sequence[DataFile]) -> list[tuple[str, ...]]:
-    """Return for each configuration that has rows its name and the rows of each split."""
-    rows = {(one.config, one.split): f"{one.rows:,}" for one in data}
-    names = dict.fromkeys(one.config for one in data)
-    return [(name, *(rows.get((name, split), "0") for split in SPLITS)) for name in names]
-
-
 @dataclass(frozen=True, slots=True)
 class AuditRow:
     """A figure of the artifact audit as text: "" for what it lacks, and `reason` says why it is not measured."""
@@ -204,14 +206,92 @@ class AuditRow:
 
 
 def audit_row(figure: Mapping[str, Any]) -> AuditRow:
-    """Return a figure of the artifact audit, as run.json has it, as text. Shares have three decimals, lengths none."""
-    digits = 0 if figure["metric"].startswith("answer_words") else 3
+    """Return a figure of the artifact audit, as run.json has it, as text, with three decimals."""
     value, low, high, chance, bound = (
-        "" if figure[name] is None else f"{figure[name]:.{digits}f}"
-        for name in ("value", "low", "high", "chance", "bound")
+        "" if figure[name] is None else f"{figure[name]:.3f}" for name in ("value", "low", "high", "chance", "bound")
     )
     interval = f"{low} to {high}" if low and high else ""
     if figure.get("low_bound") is not None:
-        bound = f"{figure['low_bound']:.{digits}f} to {bound}"
+        bound = f"{figure['low_bound']:.3f} to {bound}"
     questions, drugs = (f"{figure[name]:,}" for name in ("rows", "clusters"))
     return AuditRow(figure["name"], value, interval, chance, bound, questions, drugs, figure["reason"])
+
+
+_VERSION = "1.0.0"
+"""The version of the layout of the dataset. The version of a dataset ends in a digest of its content."""
+
+_CONTEXT: Mapping[str, Any] = orjson.loads(files(__package__).joinpath("templates/croissant_context.json").read_bytes())
+"""The context that the format prescribes."""
+
+_DATA_TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}
+
+
+def croissant_metadata(data: Sequence[DataFile], lines: Sequence[tuple[str, int, str]], started: str) -> bytes:
+    """Return the content of `croissant.json`.
+
+    Args:
+        data: the Parquet files of the benchmark; each is a record set.
+        lines: name, size in bytes and SHA-256 digest of its JSON lines files.
+        started: the time at which the build began, ISO 8601; its day is the date of publication. "" for none.
+    """
+    parquet = [(file.path, file.size, file.sha256, "application/x-parquet") for file in data]
+    objects = [
+        {
+            "@type": "cr:FileObject",
+            "@id": path,
+            "name": path,
+            "contentUrl": path,
+            "contentSize": f"{size} B",
+            "encodingFormat": encoding,
+            "sha256": digest,
+        }
+        for path, size, digest, encoding in (*parquet, *((*line, "application/jsonlines") for line in lines))
+    ]
+    content = sha256("".join(str(described["sha256"]) for described in objects).encode()).hexdigest()[:16]
+    metadata = {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": _DATASET["name"],
+        "description": _DATASET["description"],
+        "license": _DATASET["header"]["license_link"],
+        "citeAs": _DATASET["citation"],
+        "version": f"{_VERSION}+{content}",
+        **({"datePublished": started[:10]} if started else {}),
+        "inLanguage": "en",
+        "keywords": _DATASET["keywords"],
+        "distribution": objects,
+        "recordSet": [
+            {
+                "@type": "cr:RecordSet",
+                "@id": f"{file.config}/{file.split}",
+                "name": f"{file.config}/{file.split}",
+                "description": f"The rows of the configuration {file.config} in the split {file.split}: {file.rows:,}.",
+                "field": list(_fields(file.schema, f"{file.config}/{file.split}", file, ())),
+            }
+            for file in data
+        ],
+    }
+    return orjson.dumps(metadata, option=orjson.OPT_INDENT_2)
+
+
+def _fields(columns: Iterable[pa.Field], above: str, data: DataFile, path: tuple[str, ...]) -> Iterable[dict[str, Any]]:
+    """Yield the fields of columns. `path` are the names of the columns around them; theirs are read by JSONPath."""
+    described = COLUMNS["questions" if data.config in QUESTION_TYPES else data.config]
+    for column in columns:
+        kind, names = column.type, (*path, column.name)
+        entry: dict[str, Any] = {
+            "@type": "cr:Field",
+            "@id": f"{above}/{column.name}",
+            "name": column.name,
+            "description": described[".".join(names)],
+        }
+        if pa.types.is_list(kind):
+            kind, entry["isArray"] = kind.value_type, True
+        if pa.types.is_struct(kind):
+            yield {**entry, "subField": list(_fields(kind, entry["@id"], data, names))}
+            continue
+        source: dict[str, Any] = {"fileObject": {"@id": data.path}, "extract": {"column": names[0]}}
+        if path:
+            source["transform"] = {"jsonPath": column.name}
+        yield {**entry, "dataType": _DATA_TYPES[str(kind)], "source": source}

@@ -6,27 +6,31 @@ is imported when it is used.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from fdarx_core.storage.dataset_tables import CONFIGS
+from fdarx_core.storage.benchmark_writer import CONFIGS
 from fdarx_core.storage.errors import StorageError, Unreachable
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.published import lines_file
 from fdarx_core.storage.splits import SPLITS
 
 if TYPE_CHECKING:
-    from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
 _SCHEME = "hf://"
 _PATTERNS = ["qa*.jsonl", "labels*.jsonl", "qa/*.jsonl", "labels/*.jsonl"]
-_DEFAULT_TOKEN = "HF_TOKEN"
+_FILES = {
+    *(f"{config}/{split}.parquet" for config in CONFIGS for split in SPLITS),
+    *(f"{config}.parquet" for config in CONFIGS),
+    *(lines_file(kind, split) for kind in ("qa", "labels") for split in SPLITS),
+    "croissant.json",
+}
+"""The names of the files that a benchmark can have, also one of an earlier version."""
 
 
 def is_on_hub(address: str) -> bool:
@@ -64,14 +68,6 @@ def download_benchmark(address: str) -> tuple[Location, str, str]:
     return Location(folder), repo.partition("/")[2], Path(folder).name
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A commit on the hub: the address of the dataset, and that of the commit."""
-
-    dataset: str
-    commit: str
-
-
 def upload_benchmark(
     folder: Location,
     repo: str,
@@ -79,8 +75,7 @@ def upload_benchmark(
     private: bool = False,
     revision: str | None = None,
     message: str = "Upload a benchmark of FDARx",
-    token_env: str = _DEFAULT_TOKEN,
-) -> Upload:
+) -> tuple[str, str]:
     """Upload the folder of a benchmark as a dataset, in one commit. The dataset is created if there is none.
 
     Files of an earlier benchmark in the dataset that this one lacks are deleted; other files are left alone. Files that
@@ -92,49 +87,32 @@ def upload_benchmark(
         private: whether a new dataset is private.
         revision: the branch to commit to, which is created if there is none; by default `main`.
         message: the message of the commit.
-        token_env: the environment variable with the token. If HF_TOKEN is not set, the token of `hf auth login` is
-            used.
+
+    Returns:
+        The addresses of the dataset and of the commit.
 
     Raises:
         StorageError: there is no token, the token may not write, the hub cannot be reached, or the dataset is public
             although `private` is asked for.
     """
     _check_name(repo, "USER/NAME")
-    with _explained(f"write {repo} on the hub", f"the token in {token_env}"):
-        from huggingface_hub import HfApi
+    with _explained(f"write {repo} on the hub", "the token in HF_TOKEN"):
+        from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
 
-        api = HfApi(token=_token(token_env), library_name="fdarx")
+        api = HfApi(token=_token(), library_name="fdarx")
         address = api.create_repo(repo, repo_type="dataset", private=private or None, exist_ok=True)
         if private and not api.repo_info(repo, repo_type="dataset").private:
             raise StorageError(f"{repo} exists and is public; make it private on the hub, or leave out --private")
         if revision:
             api.create_branch(repo, repo_type="dataset", branch=revision, exist_ok=True)
         with _local_files(folder) as files:
-            commit = _commit(api, repo, files, revision, message)
-    return Upload(str(address), commit)
-
-
-def _commit(api: HfApi, repo: str, files: Sequence[tuple[str, Path]], revision: str | None, message: str) -> str:
-    """Commit the files, and the deletion of those of an earlier benchmark. Return the address of the commit."""
-    from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete
-
-    names = {name for name, _ in files}
-    there = api.list_repo_files(repo, repo_type="dataset", revision=revision)
-    old = [name for name in there if _is_of_benchmark(name) and name not in names]
-    operations: list[CommitOperationAdd | CommitOperationCopy | CommitOperationDelete] = [
-        *(CommitOperationDelete(path_in_repo=name) for name in old),
-        *(CommitOperationAdd(path_in_repo=name, path_or_fileobj=file) for name, file in files),
-    ]
-    done = api.create_commit(repo, operations, commit_message=message, repo_type="dataset", revision=revision)
-    return str(done.commit_url)
-
-
-def _is_of_benchmark(name: str) -> bool:
-    """Return whether a benchmark can have a file of this name, also one of an earlier version."""
-    tables = {f"{config}/{split}.parquet" for config in CONFIGS for split in SPLITS}
-    former = {f"{config}.parquet" for config in CONFIGS}
-    lines = {lines_file(kind, split) for kind in ("qa", "labels") for split in SPLITS}
-    return name in tables | former | lines | {"croissant.json"}
+            earlier = _FILES.intersection(api.list_repo_files(repo, repo_type="dataset", revision=revision))
+            operations: list[CommitOperationAdd | CommitOperationCopy | CommitOperationDelete] = [
+                *(CommitOperationDelete(path_in_repo=name) for name in sorted(earlier - dict(files).keys())),
+                *(CommitOperationAdd(path_in_repo=name, path_or_fileobj=file) for name, file in files),
+            ]
+            done = api.create_commit(repo, operations, commit_message=message, repo_type="dataset", revision=revision)
+    return str(address), str(done.commit_url)
 
 
 @contextmanager
@@ -148,10 +126,8 @@ def _local_files(folder: Location) -> Iterator[list[tuple[str, Path]]]:
         return
     with TemporaryDirectory() as scratch:
         for name, file in found:
-            copy = Location(scratch) / name
-            with copy.open_output() as stream, file.open_input() as source:
-                while block := source.read(1 << 20):
-                    stream.write(block)
+            with (Location(scratch) / name).open_output() as stream, file.open_input() as source:
+                copyfileobj(source, stream, 1 << 20)
         yield [(name, Path(scratch) / name) for name, _ in found]
 
 
@@ -161,19 +137,17 @@ def _check_name(repo: str, form: str) -> None:
         raise StorageError(f"{repo!r} is not the name of a dataset on the hub; write it as {form}")
 
 
-def _token(variable: str) -> str:
-    """Return the token. Its text is in no message."""
+def _token() -> str:
+    """Return the token of HF_TOKEN, else that of `hf auth login`. Its text is in no message."""
     from huggingface_hub import get_token
 
-    token = os.environ.get(variable, "").strip()
-    if not token and variable == _DEFAULT_TOKEN:
-        token = get_token() or ""
+    token = get_token()
     if not token:
         raise StorageError(
-            f"{variable} holds no token for the hub; set it to an access token that may write, or run `hf auth login`"
+            "HF_TOKEN holds no token for the hub; set it to an access token that may write, or run `hf auth login`"
         )
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise StorageError(f"{variable} holds no token for the hub: a token has only letters, digits and signs")
+        raise StorageError("HF_TOKEN holds no token for the hub: a token has only letters, digits and signs")
     return token
 
 

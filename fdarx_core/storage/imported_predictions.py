@@ -1,17 +1,34 @@
-"""Predictions of other programs: files with a row for each answer, and logs of evaluation harnesses."""
+"""Predictions of other programs: files with a row for each answer, and logs of evaluation harnesses.
+
+The logs are of tasks of `fdarx export`: inspect's `.eval` files, and lm-eval's samples files. Both are read without the
+harness. Each sample becomes a row with the keys of a predictions file.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from fnmatch import fnmatch
+from itertools import chain
+from typing import Any, BinaryIO
+
+import pyarrow as pa
 
 from fdarx_core.records import Reject
 from fdarx_core.storage.errors import InputError, StorageError
-from fdarx_core.storage.harness_logs import find_logs, read_log
 from fdarx_core.storage.location import Location
-from fdarx_core.storage.tables import FileRow, check_rows_file, no_usable_row, parse_rows, read_rows, text_at
+from fdarx_core.storage.tables import (
+    FileRow,
+    check_rows_file,
+    no_usable_row,
+    parse_rows,
+    read_json_lines,
+    read_rows,
+    text_at,
+)
 
 _INTAKE = "intake"
 UNNAMED_SETTING = "given"
@@ -59,7 +76,7 @@ def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Rejec
     predictions.
     """
     location = Location(address)
-    logs = find_logs(location)
+    logs = _find_logs(location)
     if not logs:
         check_rows_file(location, "--predictions", _LOGS)
     model = location.name.removesuffix(location.suffix)
@@ -72,16 +89,11 @@ def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Rejec
             raise InputError("duplicate", f"an earlier row answers it too, as {' / '.join(filter(None, key[1:]))}")
         return predictions.setdefault(key, one)
 
-    rows = _rows_of_logs(logs) if logs else read_rows(location, _NEEDED, blank=TEXT_KEYS)
+    rows = chain.from_iterable(map(_rows_of_log, logs)) if logs else read_rows(location, _NEEDED, blank=TEXT_KEYS)
     rejects = [row for row in parse_rows(rows, parse, stage=_INTAKE, id_keys=_ID) if isinstance(row, Reject)]
     if not predictions:
         raise StorageError(no_usable_row(address, "answer", _NEEDED, rejects))
     return list(predictions.values()), rejects
-
-
-def _rows_of_logs(logs: list[Location]) -> Iterator[FileRow]:
-    for log in logs:
-        yield from read_log(log)
 
 
 def _prediction(row: dict[str, Any], model: str) -> ImportedPrediction:
@@ -132,3 +144,114 @@ def _indices(item: Any) -> list[int]:
         if first <= last < first + _LONGEST_RANGE:
             return list(range(first, last + 1))
     raise InputError("unreadable_citation", f"{item!r:.80} names no passage; write PASSAGE_0012 or 12")
+
+
+_INSPECT = "*.eval"
+_LM_EVAL = "samples_*.jsonl"
+_LOG_NAMES = (_INSPECT, _LM_EVAL)
+_ZSTANDARD = 93
+"""The number of the compression method in zip files, which `zipfile` reads from Python 3.14 on."""
+_LOCAL_HEADER = 30
+"""Bytes of the header of a file in a zip, without its name and extra field, whose lengths are the last four bytes."""
+_FINISH_REASONS = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
+_NOT_EXPORTED = InputError(
+    "not_exported", "the sample has no id and setting of FDARx; logs of tasks that `fdarx export` wrote can be read"
+)
+
+
+def _find_logs(location: Location) -> list[Location]:
+    """Return the logs at a place: this file if it is one, or those in this folder; [] for another file or none.
+
+    Raises StorageError for a folder without logs.
+    """
+    if location.is_dir():
+        named = (file for file in location.list(recursive=True) if any(fnmatch(file.name, name) for name in _LOG_NAMES))
+        if found := list(named):
+            return found
+        raise StorageError(
+            f"{location} is a folder without logs; give one with logs of inspect ({_INSPECT}) or lm-eval ({_LM_EVAL}), "
+            "or a file"
+        )
+    if not location.exists() or location.suffix not in (".eval", ".jsonl"):
+        return []
+    # A file of lm-eval is known by its first row, whatever its name.
+    first = next(read_json_lines(location), None) if location.suffix == ".jsonl" else None
+    of_lm_eval = first is not None and isinstance(first.row.get("doc"), dict) and "resps" in first.row
+    return [location] if of_lm_eval or location.suffix == ".eval" else []
+
+
+def _rows_of_log(location: Location) -> Iterator[FileRow]:
+    """Yield a row for each sample, with qid, answer, model, setting, retriever, citable and finish_reason.
+
+    The fault of a row says why its sample has no answer. Raises StorageError for a file that is no log.
+    """
+    if location.suffix == ".eval":
+        yield from _inspect_rows(location)
+        return
+    model = _lm_eval_model(location)
+    for line in read_json_lines(location):
+        replies, doc = line.row.get("filtered_resps"), line.row.get("doc")
+        reply = replies[0] if isinstance(replies, list) and replies else None
+        yield _row(line.place, doc, model, reply, "stop", line.fault)
+
+
+def _lm_eval_model(location: Location) -> str:
+    """Return the model of a samples file: lm-eval writes it into the results of the same time, and names the folder
+    after it."""
+    time = location.name.removesuffix(location.suffix).rpartition("_")[2]
+    results = location.parent / f"results_{time}.json"
+    if not results.exists():
+        return location.parent.name
+    try:
+        return str(json.loads(results.read_bytes())["model_name"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"{results} has no model_name ({error!r}), which lm-eval writes; restore the file"
+        ) from error
+
+
+def _inspect_rows(location: Location) -> Iterator[FileRow]:
+    try:
+        with location.open_input() as stream, zipfile.ZipFile(stream) as log:
+            names = log.namelist()
+            samples = [name for name in dict.fromkeys(names) if re.fullmatch(r"samples/[^/]*\.json", name)]
+            if not samples:
+                raise StorageError(f"{location} has no samples; run inspect without --no-log-samples")
+            header = "header.json" if "header.json" in names else "_journal/start.json"
+            model = str(_member(stream, log, header)["eval"]["model"])
+            for name in samples:
+                sample = _member(stream, log, name)
+                output, fault = sample.get("output") or {}, None
+                if sample.get("error"):
+                    reason = str(sample["error"].get("message", "")).strip()
+                    fault = InputError("sample_failed", reason or "inspect gives no reason")
+                choices = output.get("choices") or []
+                reply = output.get("completion") if choices else None
+                finish = _FINISH_REASONS.get(choices[0].get("stop_reason"), "stop") if choices else "stop"
+                yield _row(f"{location.name}:{name}", sample.get("metadata"), model, reply, finish, fault)
+    except (zipfile.BadZipFile, pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise StorageError(f"{location} is not a log of inspect ({error!r}); give a file that inspect wrote") from error
+
+
+def _row(
+    place: str, sample: Any, model: str, reply: str | None, finish_reason: str, fault: InputError | None
+) -> FileRow:
+    """Return the row of a sample from the fields with which it was exported."""
+    if not isinstance(sample, dict) or not {"id", "setting", "retriever", "citable"} <= sample.keys():
+        return FileRow(place, {}, fault or _NOT_EXPORTED)
+    row = {"qid": sample["id"], **{name: sample[name] for name in ("setting", "retriever", "citable")}}
+    if reply is None:
+        fault = fault or InputError("no_reply", "the model gave no reply")
+    return FileRow(place, {**row, "model": model, "answer": reply, "finish_reason": finish_reason}, fault)
+
+
+def _member(stream: BinaryIO, log: zipfile.ZipFile, name: str) -> Any:
+    """Return the JSON of a file in a log. NaN and infinity are allowed, as inspect writes them."""
+    info = log.getinfo(name)
+    if info.compress_type != _ZSTANDARD:
+        return json.loads(log.read(info))
+    stream.seek(info.header_offset)
+    header = stream.read(_LOCAL_HEADER)
+    stream.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
+    data = stream.read(info.compress_size)
+    return json.loads(pa.decompress(data, info.file_size, codec="zstd", asbytes=True))

@@ -32,11 +32,7 @@ def size(address: str) -> int:
         return Path(address).stat().st_size
 
 
-def walk(address: str, recursive: bool) -> Iterator[str]:
-    return _walk(address, recursive, frozenset())
-
-
-def _walk(address: str, recursive: bool, above: frozenset[tuple[int, int]]) -> Iterator[str]:
+def walk(address: str, recursive: bool, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
     if not is_dir(address):
         return
     with _explained("list", address):
@@ -51,7 +47,7 @@ def _walk(address: str, recursive: bool, above: frozenset[tuple[int, int]]) -> I
         if entry.is_file():
             yield f"{address.rstrip('/')}/{entry.name}"
         elif recursive and entry.is_dir():
-            yield from _walk(f"{address.rstrip('/')}/{entry.name}", recursive, above | {here})
+            yield from walk(f"{address.rstrip('/')}/{entry.name}", recursive, above | {here})
 
 
 def glob(pattern: str) -> list[str]:
@@ -110,7 +106,13 @@ def move(source: str, address: str, tag: str) -> bool:
             Path(source).replace(target)
         except FileNotFoundError:
             return False
-        _sync_folder(target.parent)
+    # Without syncing the folder, a rename may be lost in a power failure. Some file systems cannot do it.
+    handle = os.open(target.parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)
     return True
 
 
@@ -141,16 +143,6 @@ def check_writable(address: str) -> None:
         probe.parent.mkdir(parents=True, exist_ok=True)
         probe.touch(exist_ok=False)
         probe.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync a folder: without this, a rename may be lost in a power failure. Some file systems cannot do it."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

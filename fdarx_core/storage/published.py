@@ -9,11 +9,11 @@ from itertools import count
 from typing import Any
 
 from fdarx_core.records import Label, Passage, QuestionAnswer, content_id
+from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.run_directory import LabelRows
 from fdarx_core.storage.splits import DEV, TEST
 
-QUESTION_TYPES = ("factual", "multihop", "refusal")
 NOT_JUDGED = "NA"
 _HIGHLIGHTS = "highlights"
 _OTHER_SOURCES = "section_selfinst"
@@ -48,8 +48,8 @@ def question_row(question: QuestionAnswer, rows: LabelRows) -> dict[str, Any]:
     and null in a multi-hop one.
     """
     gold, summary = rows.gold(question), question.source == _HIGHLIGHTS
-    numbers = [_number(passage, question.type) for passage in gold]
-    has_answer = question.gold_has_answer if summary else [None] * len(gold)
+    missing = None if QUESTION_TYPES[question.type].passages > 1 else ""
+    numbers = [passage.section_number or missing for passage in gold]
     return {
         "task": question.type,
         "source": _HIGHLIGHTS if summary else _OTHER_SOURCES,
@@ -60,7 +60,10 @@ def question_row(question: QuestionAnswer, rows: LabelRows) -> dict[str, Any]:
         "citations": list(dict.fromkeys(filter(None, numbers))) if summary else numbers,
         "drug_name": question.drug_name,
         "question_type": question.answer_kind,
-        "context": [_context_row(question, *one) for one in zip(gold, has_answer, strict=True)],
+        "context": [
+            _context_row(question, passage, number, question.gold_has_answer[position] if summary else None)
+            for position, (passage, number) in enumerate(zip(gold, numbers, strict=True))
+        ],
         "qid": question.id,
         "qfilter_category": question.category or NOT_JUDGED,
         "qfilter_relevance": question.relevance or NOT_JUDGED,
@@ -102,7 +105,9 @@ def unprinted_title(printed: str, number: str) -> str:
     return rest.strip() if rest != title and (not rest or rest[0].isspace()) else title
 
 
-def _context_row(question: QuestionAnswer, passage: Passage, has_answer: bool | None) -> dict[str, Any]:
+def _context_row(
+    question: QuestionAnswer, passage: Passage, number: str | None, has_answer: bool | None
+) -> dict[str, Any]:
     """Return an entry of the context. `has_answer` is None unless the question is from Highlights."""
     title = printed_title(passage)
     label: dict[str, Any] = {"section_label": passage.section_number or None}
@@ -113,12 +118,8 @@ def _context_row(question: QuestionAnswer, passage: Passage, has_answer: bool | 
     # Sections without number have the same id, so their passages are counted through the whole label.
     position = passage.section_chunk_index if passage.section_number else passage.doc_chunk_index
     drug = question.drug_name.lower().replace(" ", "_")
-    doc_id = f"{drug}:{_number(passage, question.type)}:{position}"
+    doc_id = f"{drug}:{number}:{position}"
     return {"doc_id": doc_id, **label, "section_title": title, **place, **section}
-
-
-def _number(passage: Passage, question_type: str) -> str | None:
-    return passage.section_number or (None if question_type == "multihop" else "")
 
 
 def _heading(gold: Sequence[Passage], label: Label) -> str:
@@ -226,9 +227,11 @@ def passage_finder(passages: Mapping[int, Passage]) -> Callable[[PublishedChunk]
         if text is not None and chunk.folded in ("", text):
             return chunk.index
         found = by_text.get(chunk.folded)
-        if found is None and text is not None and _texts_agree(text, chunk.folded):
-            return chunk.index
-        return found
+        if found is not None or text is None:
+            return found
+        first, second = set(_WORD.findall(text.lower())), set(_WORD.findall(chunk.folded.lower()))
+        similar = len(first & second) >= _MIN_OVERLAP * len(first | second)
+        return chunk.index if similar or text in chunk.folded or chunk.folded in text else None
 
     return find
 
@@ -243,25 +246,20 @@ def with_sections(passages: Mapping[int, Passage], named: Iterable[tuple[int, Pu
 
 
 def _passage(set_id: str, index: int, chunk: PublishedChunk) -> Passage:
+    core_code, top = chunk.code, chunk.number.partition(".")[0]
+    if core_code in _UNCLASSIFIED and re.fullmatch("[1-9][0-9]?", top) and int(top) <= len(_PLR_CODES):
+        core_code = _PLR_CODES[int(top) - 1]
     return Passage(
         set_id=set_id,
         doc_chunk_index=index,
         section_chunk_index=chunk.within,
         section_code=chunk.code,
-        core_code=_core_code(chunk),
+        core_code=core_code,
         section_number=chunk.number,
         section_title=chunk.title,
         section_path=chunk.title,
         text=chunk.text,
     )
-
-
-def _core_code(chunk: PublishedChunk) -> str:
-    """Return the code of the section. For an unclassified one, the section number gives that of the top section."""
-    top = chunk.number.partition(".")[0]
-    if chunk.code in _UNCLASSIFIED and re.fullmatch("[1-9][0-9]?", top) and int(top) <= len(_PLR_CODES):
-        return _PLR_CODES[int(top) - 1]
-    return chunk.code
 
 
 def _index(value: Any) -> int | None:
@@ -271,13 +269,6 @@ def _index(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_INDEX:
         return None
     return int(value) if value == int(value) else None
-
-
-def _texts_agree(one: str, other: str) -> bool:
-    if one in other or other in one:
-        return True
-    first, second = set(_WORD.findall(one.lower())), set(_WORD.findall(other.lower()))
-    return len(first & second) >= _MIN_OVERLAP * len(first | second)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +320,16 @@ def read_question(row: dict[str, Any], place: str) -> PublishedQuestion:
     kind = (text_of(row.get("task")) or text_of(row.get("question_type"))).strip().lower()
     if kind not in QUESTION_TYPES:
         raise InputError("unknown_task", f"task is {row.get('task')!r:.80}, not one of {', '.join(QUESTION_TYPES)}")
-    context = [] if kind == "refusal" else _context(row.get("context"))
+    context: list[PublishedChunk] = []
+    if QUESTION_TYPES[kind].answerable:
+        listed = row.get("context")
+        if not isinstance(listed, list) or not listed:
+            needed = "an answerable question needs a context: the list of passages that it rests on"
+            raise InputError("no_context", needed)
+        read = [PublishedChunk.read(value) for value in listed]
+        context = [chunk for chunk in read if chunk is not None and (chunk.folded or chunk.index is not None)]
+        if len(context) < len(read):
+            raise InputError("bad_context", "an entry of the context has neither text nor doc_chunk_index")
     return PublishedQuestion(
         QuestionAnswer(
             id=text_of(row.get("qid")).strip() or content_id(set_id.strip(), question),
@@ -366,16 +366,6 @@ def _needed(row: dict[str, Any], key: str) -> str:
     if not value.strip():
         raise InputError("missing_key", f"{key} is absent, empty or no text")
     return value
-
-
-def _context(value: Any) -> list[PublishedChunk]:
-    if not isinstance(value, list) or not value:
-        raise InputError("no_context", "an answerable question needs a context: the list of passages that it rests on")
-    read = [PublishedChunk.read(one) for one in value]
-    kept = [chunk for chunk in read if chunk is not None and (chunk.folded or chunk.index is not None)]
-    if len(kept) < len(read):
-        raise InputError("bad_context", "an entry of the context has neither text nor doc_chunk_index")
-    return kept
 
 
 def _judgment(value: Any) -> str:

@@ -65,17 +65,13 @@ def parse_retry_after(value: str | None) -> float | None:
     try:
         seconds = float(value or "")
     except ValueError:
-        seconds = _seconds_until(value or "")
+        try:
+            until = parsedate_to_datetime(value or "")
+        except ValueError:
+            return None
+        until = until if until.tzinfo else until.replace(tzinfo=timezone.utc)
+        seconds = (until - datetime.now(timezone.utc)).total_seconds()
     return max(0.0, seconds) if seconds < float("inf") else None
-
-
-def _seconds_until(date: str) -> float:
-    try:
-        until = parsedate_to_datetime(date)
-    except ValueError:
-        return float("inf")
-    until = until if until.tzinfo else until.replace(tzinfo=timezone.utc)
-    return (until - datetime.now(timezone.utc)).total_seconds()
 
 
 class RateLimiter:

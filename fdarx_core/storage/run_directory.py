@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import webbrowser
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from heapq import merge
@@ -11,13 +12,18 @@ from importlib import metadata
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from fdarx_core.records import Label, Passage, QuestionAnswer
 from fdarx_core.storage.errors import RunConflict, StorageError
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.run_lock import RunLock, acquire_run_lock
-from fdarx_core.storage.tables import read_records
+from fdarx_core.storage.tables import read_records, read_table, read_tables
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 FORMAT = 1
 """The version of the layout. It increases when an older reader would misread a newer layout."""
@@ -50,7 +56,15 @@ class RunDirectory:
         return RunDirectory, (self.root, self.resumed, self.complete)
 
     @classmethod
-    def begin(cls, out: str, *, job: str, config: dict[str, Any], versions: dict[str, str]) -> RunDirectory:
+    def begin(
+        cls,
+        out: str,
+        *,
+        job: str,
+        config: dict[str, Any],
+        versions: dict[str, str],
+        by_content: Collection[str] = (),
+    ) -> RunDirectory:
         """Start a run in a new or empty folder, or resume the run of the same job and config in this folder.
 
         No other job can write the run until this one finishes it, releases it, or its process ends.
@@ -60,6 +74,8 @@ class RunDirectory:
             job: the name of the job.
             config: all options that can change results, as JSON values.
             versions: the versions of the program and its libraries.
+            by_content: the options that may differ from those of an earlier start, because the job compares the content
+                of the paths that they name.
 
         Raises:
             RunConflict: the folder holds another run or other files, or another job writes it. Nothing is changed.
@@ -67,11 +83,11 @@ class RunDirectory:
         """
         root = _absolute(out)
         config = json.loads(json.dumps(config))
-        _existing_run(root, job, config)
+        _existing_run(root, job, config, by_content)
         root.check_writable()
         claim = acquire_run_lock(root, job)
         root = Location(root.address, claim.epoch)
-        earlier = _existing_run(root, job, config)  # again, as another job may have written it meanwhile
+        earlier = _existing_run(root, job, config, by_content)  # again, as another job may have written it meanwhile
         if earlier is None:
             run = cls(root, claim=claim)
             about = {"format": FORMAT, "job": job, "status": "running", "config": config}
@@ -100,11 +116,58 @@ class RunDirectory:
 
     def parts(self, kind: str) -> list[Location]:
         """Return the parts that exist, sorted by number."""
-        found = [file for file in (self.root / kind).list() if file.name.startswith("part-")]
-        return sorted((file for file in found if file.suffix == ".parquet"), key=lambda file: (len(file.name), file))
+        return _parts_in(self.root / kind)
 
     def file(self, name: str) -> Location:
         return self.root / name
+
+    def table(self, kind: str) -> pa.Table:
+        """Return all rows of one kind, such as "passages" or "grades", as an Arrow table, part by part.
+
+        A file of that name, such as "metrics", is read where the kind has no parts. Raises StorageError if there is
+        neither.
+        """
+        places = _parts_in(self.root / kind, recursive=True)
+        if not places and self.file(f"{kind}.parquet").exists():
+            places = [self.file(f"{kind}.parquet")]
+        if not places:
+            raise StorageError(f"{self.root} has no {kind}; it is a run of {self.info()['job']}")
+        return pa.concat_tables(read_tables(places), promote_options="default")
+
+    def rows(self, kind: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of some columns of all rows of a kind, part by part. Raises StorageError."""
+        for part in self.parts(kind):
+            table = read_table(part, list(columns))
+            yield from zip(*(table[name].to_pylist() for name in columns), strict=True)
+
+    def questions(self) -> DataFrame:
+        """Return the questions of a build as a pandas data frame. Raises StorageError for other runs."""
+        return _frame(self.table("questions"))
+
+    def answers(self) -> DataFrame:
+        """Return the answers of an evaluation or a RAG comparison, or those that a factuality run checked."""
+        return _frame(self.table("answers" if self.info()["job"] != "evaluate" else "predictions"))
+
+    def metrics(self) -> DataFrame:
+        """Return the figures of an evaluation, a RAG comparison or a factuality run, with their intervals."""
+        return _frame(self.table("figures" if self.file("figures.parquet").exists() else "metrics"))
+
+    def rejects(self) -> DataFrame:
+        """Return the rows that were left out, with the stage and the reason. The frame is empty if there are none."""
+        return _frame(self.table("rejects"))
+
+    def labels(self) -> DataFrame:
+        """Return the labels of a build as a pandas data frame. Raises StorageError for other runs."""
+        return _frame(self.table("labels"))
+
+    def open_report(self) -> str:
+        """Open the report in the web browser; return its address. On S3 there is only the address."""
+        report = self.file("report.html")
+        if report.is_remote:
+            return report.address
+        address = Path(report.address).as_uri()
+        webbrowser.open(address)
+        return address
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Write to `run.json` that the run is complete, with the summary. This is always the last write of a run.
@@ -125,6 +188,19 @@ class RunDirectory:
 
     def _write(self, info: dict[str, Any]) -> None:
         self.file("run.json").write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+
+
+def _parts_in(folder: Location, *, recursive: bool = False) -> list[Location]:
+    found = [file for file in folder.list(recursive=recursive) if file.name.startswith("part-")]
+    parts = (file for file in found if file.suffix == ".parquet")
+    return sorted(parts, key=lambda file: (file.parent, len(file.name), file))
+
+
+def _frame(table: pa.Table) -> DataFrame:
+    try:
+        return table.to_pandas()
+    except ImportError as error:
+        raise ImportError("data frames need pandas: pip install pandas; table() returns Arrow tables") from error
 
 
 def _absolute(out: str) -> Location:
@@ -149,7 +225,9 @@ def _read_info(root: Location) -> dict[str, Any]:
     return info
 
 
-def _existing_run(root: Location, job: str, config: dict[str, Any]) -> dict[str, Any] | None:
+def _existing_run(
+    root: Location, job: str, config: dict[str, Any], by_content: Collection[str]
+) -> dict[str, Any] | None:
     """Return `run.json` of the same run, None for an empty folder. Raises RunConflict for anything else."""
     if not (root / "run.json").exists():
         if not root.is_empty():
@@ -160,7 +238,8 @@ def _existing_run(root: Location, job: str, config: dict[str, Any]) -> dict[str,
     earlier = _read_info(root)
     if earlier["job"] != job:
         raise RunConflict(f"{root} holds a run of the job {earlier['job']}, not {job}; choose another --out")
-    before, now = _flat(earlier["config"]), _flat(config)
+    options = (earlier["config"], config)
+    before, now = (flat_options({name: one[name] for name in one if name not in by_content}) for one in options)
     names = (name for name in sorted(before.keys() | now.keys()) if before.get(name, _UNSET) != now.get(name, _UNSET))
     if changed := "; ".join(
         f"{name}: was {_option_text(before, name)}, now {_option_text(now, name)}" for name in names
@@ -176,11 +255,12 @@ def _option_text(config: dict[str, Any], name: str) -> str:
     return json.dumps(config[name], ensure_ascii=False) if name in config else "not set"
 
 
-def _flat(config: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested options under dotted names, so that the message lists only those that differ."""
+def flat_options(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested options under dotted names."""
     flat: dict[str, Any] = {}
     for name, value in config.items():
-        flat |= _flat(value, f"{above}{name}.") if isinstance(value, dict) and value else {f"{above}{name}": value}
+        nested = isinstance(value, dict) and value
+        flat |= flat_options(value, f"{above}{name}.") if nested else {f"{above}{name}": value}
     return flat
 
 

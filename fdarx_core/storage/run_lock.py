@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from fdarx_core.storage.epoch import Epoch, clear_staged, remove
 from fdarx_core.storage.errors import RunConflict, StorageError, Unreachable
-from fdarx_core.storage.location import Location
+from fdarx_core.storage.location import Epoch, Location, clear_staged, remove
 from fdarx_core.storage.retry import retry_limit
 
 HEARTBEAT_S = 3.0

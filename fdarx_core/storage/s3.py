@@ -7,66 +7,41 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
-from itertools import islice
 from typing import Any, BinaryIO
 
+from boto3.s3.transfer import TransferConfig
+
 from fdarx_core.storage.errors import StorageError
-from fdarx_core.storage.s3_client import REPORTED, client, has_code, with_retries
+from fdarx_core.storage.s3_client import client, has_code, with_retries
 
 PART = 16 * 2**20
 """Bytes of a part of an upload. A smaller object is written in one request."""
 
-_MAX_PARTS = 10_000
-_ATTEMPTS = 3
-_PARALLEL = 4
+_IN_PARTS = TransferConfig(multipart_threshold=PART, multipart_chunksize=PART, max_concurrency=4)
+_ATTEMPTS, _PART_ATTEMPTS = 3, 30
+"""Attempts at an upload, and at each part of it; those of a part take up to about five minutes."""
 
 
 def upload(stream: BinaryIO, bucket: str, key: str) -> None:
     """Write all of a stream. After StorageError there is no such object, or still the earlier one."""
-    address = f"s3://{bucket}/{key}"
     size = stream.seek(0, os.SEEK_END)
-    stream.seek(0)
-    if size <= PART:
-        data = stream.read()
-        with_retries("write", address, lambda: client().put_object(Bucket=bucket, Key=key, Body=data))
-        return
-    read_part = partial(stream.read, max(PART, -(-size // _MAX_PARTS)))
-    for attempts_left in reversed(range(_ATTEMPTS)):
+
+    def send() -> None:
         stream.seek(0)
+        if size <= PART:
+            client().put_object(Bucket=bucket, Key=key, Body=stream.read())
+        else:
+            client(_PART_ATTEMPTS).upload_fileobj(stream, bucket, key, Config=_IN_PARTS)
+
+    for attempts_left in reversed(range(_ATTEMPTS)):
         try:
-            _upload_parts(iter(read_part, b""), bucket, key, address)
-            break
+            with_retries("write", f"s3://{bucket}/{key}", send)
+            return
         except StorageError as error:
             # The upload is also gone where it was completed, but the server's answer was lost.
             if not (attempts_left and has_code(error.__cause__, "NoSuchUpload")):
                 raise
-
-
-def _upload_parts(parts: Iterator[bytes], bucket: str, key: str, address: str) -> None:
-    """Upload in parts, each with its own retries. A failed upload is aborted, so that the server drops its parts."""
-    retried = partial(with_retries, "write", address)
-    begun = retried(lambda: client().create_multipart_upload(Bucket=bucket, Key=key))
-    upload = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
-
-    def send(part: tuple[int, bytes]) -> dict[str, Any]:
-        number, data = part
-        reply = retried(lambda: client().upload_part(**upload, PartNumber=number, Body=data))
-        return {"PartNumber": number, "ETag": reply["ETag"]}
-
-    try:
-        sent: list[dict[str, Any]] = []
-        numbered = enumerate(parts, 1)
-        with ThreadPoolExecutor(_PARALLEL) as senders:
-            while batch := list(islice(numbered, _PARALLEL)):  # only these parts are in memory
-                sent += senders.map(send, batch)
-        retried(lambda: client().complete_multipart_upload(**upload, MultipartUpload={"Parts": sent}))
-    except BaseException:
-        with suppress(*REPORTED):  # without retries: parts that remain are never visible
-            client().abort_multipart_upload(**upload)
-        raise
 
 
 _BUFFER = 64 * 1024
@@ -120,7 +95,11 @@ def glob(pattern: str) -> list[str]:
     """Return the matching files, and for a matching folder the files in it: S3 has no folders."""
     bucket, key = _split(pattern)
     fixed = re.split(r"[*?\[]", key, maxsplit=1)[0]
-    matches = re.compile(_glob_expression(key) + r"(/.*)?").fullmatch
+    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", key)
+    sets = (part.replace("[!", "[^") if re.fullmatch(r"\[[^\]]+\]", part) else None for part in parts)
+    expression = "".join(found or wild.get(part) or re.escape(part) for part, found in zip(parts, sets, strict=True))
+    matches = re.compile(expression + "(/.*)?").fullmatch
     return [f"s3://{bucket}/{found}" for found in _keys(pattern, fixed, "") if matches(found)]
 
 
@@ -147,35 +126,28 @@ stage = open_output
 
 def move(source: str, address: str, tag: str) -> bool:
     """Copy an object of this tag to its place and delete it; return False where it is gone or has another tag."""
-    if not tag:
-        return False
+    bucket, key = _split(address)
+    origin = dict(zip(("Bucket", "Key"), _split(source), strict=True))
 
     def copy() -> bool:
         try:
-            _copy(source, address, tag)
+            try:
+                client().copy_object(Bucket=bucket, Key=key, CopySource=origin, CopySourceIfMatch=tag)
+            except Exception as error:
+                if not has_code(error, *_TOO_LARGE):
+                    raise
+                client().copy(origin, bucket, key, ExtraArgs={"CopySourceIfMatch": tag})  # in several requests
         except Exception as error:
             if has_code(error, *_CHANGED):
                 return False
             raise
         return True
 
-    moved = with_retries("write", address, copy)
+    moved = bool(tag) and with_retries("write", address, copy)
     if moved:
         with suppress(StorageError):  # what stays is hidden, and deleted by the next job
             delete(source)
     return moved
-
-
-def _copy(source: str, address: str, tag: str) -> None:
-    """Copy in one request, or in several where the object is too large for one."""
-    bucket, key = _split(address)
-    origin = dict(zip(("Bucket", "Key"), _split(source), strict=True))
-    try:
-        client().copy_object(Bucket=bucket, Key=key, CopySource=origin, CopySourceIfMatch=tag)
-    except Exception as error:
-        if not has_code(error, *_TOO_LARGE):
-            raise
-        client().copy(origin, bucket, key, ExtraArgs={"CopySourceIfMatch": tag})
 
 
 def tag(address: str) -> str:
@@ -330,10 +302,3 @@ def _keys(address: str, prefix: str, delimiter: str) -> Iterator[str]:
         if not page.get("IsTruncated"):
             return
         wanted["ContinuationToken"] = page["NextContinuationToken"]
-
-
-def _glob_expression(pattern: str) -> str:
-    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
-    sets = (part.replace("[!", "[^") if re.fullmatch(r"\[[^\]]+\]", part) else None for part in parts)
-    return "".join(found or wild.get(part) or re.escape(part) for part, found in zip(parts, sets, strict=True))

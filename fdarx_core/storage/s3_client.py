@@ -36,26 +36,28 @@ from fdarx_core.storage.errors import REMEDIES, StorageError, Unreachable
 from fdarx_core.storage.retry import SERVER_STATE, parse_retry_after
 
 _COMMON: dict[str, Any] = {"connect_timeout": 10, "read_timeout": 60, "max_pool_connections": 32}
-_ONCE: dict[str, Any] = {"retries": {"mode": "standard", "total_max_attempts": 1}}
-"""`with_retries` repeats requests; retries of the client would multiply with these."""
 
 
 @cache
-def client() -> Any:
-    """Return the client of this process. Other servers than Amazon's get addresses by path and no newer checksums."""
+def client(attempts: int = 1) -> Any:
+    """Return the client of this process. Other servers than Amazon's get addresses by path and no newer checksums.
+
+    `with_retries` repeats requests; only those that are a part of something larger take several `attempts` before.
+    """
+    common: dict[str, Any] = {**_COMMON, "retries": {"mode": "standard", "total_max_attempts": attempts}}
     session = boto3.session.Session()  # one for both clients: it reads botocore's descriptions of services once
-    made = session.client("s3", config=Config(**_COMMON, **_ONCE))
+    made = session.client("s3", config=Config(**common))
     if re.search(r"\.amazonaws\.com(\.cn)?$", made.meta.endpoint_url):
         return made
     checks = {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
-    config = Config(s3={"addressing_style": "path"}, **_COMMON, **_ONCE, **checks)
+    config = Config(s3={"addressing_style": "path"}, **common, **checks)
     return session.client("s3", config=config)
 
 
 os.register_at_fork(after_in_child=client.cache_clear)
 
 
-REPORTED = (BotoCoreError, ClientError, Boto3Error, ValueError)
+_REPORTED = (BotoCoreError, ClientError, Boto3Error, ValueError)
 _BROKEN = (HTTPClientError, IncompleteReadError, ConnectionError, ResponseStreamingError, ResponseParserError)
 _WRONG_SETTINGS = (SSLError, ProxyConnectionError)
 _PASSING_STATUS = {408, 425, 429, 500, 502, 503, 504}
@@ -93,7 +95,13 @@ def _explanation(error: Exception) -> str:
     if isinstance(error, ClientError):
         code = _code(error)
         if code == "RequestTimeTooSkewed":
-            return f"this machine's clock {_skew(error)}; set it right (NTP), then the same command resumes the job"
+            try:
+                date = parsedate_to_datetime(_headers(error)["date"])
+                ahead = (datetime.now(timezone.utc) - date).total_seconds()
+                skew = f"is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
+            except (KeyError, ValueError, TypeError):
+                skew = "is too far from the server's"
+            return f"this machine's clock {skew}; set it right (NTP), then the same command resumes the job"
         said = f"{code}: {error.response['Error'].get('Message', '')}".strip(": ")
         known = REMEDIES["s3"].get(code, "").format(credentials=_CREDENTIALS)
         return known or f"the server said {' '.join(said.split())}; {_ENDPOINT}"
@@ -103,14 +111,6 @@ def _explanation(error: Exception) -> str:
     if isinstance(error, (ParamValidationError, NoRegionError)):
         return f"{said}; correct the address or the AWS settings"
     return f"{said}; {_ENDPOINT}"
-
-
-def _skew(error: ClientError) -> str:
-    try:
-        ahead = (datetime.now(timezone.utc) - parsedate_to_datetime(_headers(error)["date"])).total_seconds()
-    except (KeyError, ValueError, TypeError):
-        return "is too far from the server's"
-    return f"is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
 
 
 def _code(error: ClientError) -> str:
@@ -142,28 +142,23 @@ def with_retries(action: str, address: str, request: Callable[[], T]) -> T:
     while True:
         try:
             result = request()
-        except REPORTED as error:
+        except _REPORTED as error:
             if has_code(error, *_EXPIRED) and not renewed:  # they may have been renewed since the client was made
                 client.cache_clear()
                 renewed = True
                 continue
+            if not is_transient(error):
+                SERVER_STATE.reached = SERVER_STATE.reached or isinstance(error, ClientError)
+                raise storage_error(f"{action} {address}", error) from error
+            SERVER_STATE.failed(began)
+            left = SERVER_STATE.left(began)
+            if left <= 0:
+                tried = time.monotonic() - began if SERVER_STATE.reached else 0.0
+                raise storage_error(f"{action} {address}", error, tried) from error
             attempt += 1
-            _wait_after(error, began, attempt, f"{action} {address}")
+            backoff = min(_LONGEST_S, _SHORTEST_S * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
+            requested = parse_retry_after(_headers(error).get("retry-after"))
+            time.sleep(min(left, max(backoff, requested or 0.0)))
         else:
             SERVER_STATE.answered()
             return result
-
-
-def _wait_after(error: Exception, began: float, attempt: int, action: str) -> None:
-    """Return when the next attempt is due. Raises StorageError where there is no further attempt."""
-    if not is_transient(error):
-        SERVER_STATE.reached = SERVER_STATE.reached or isinstance(error, ClientError)
-        raise storage_error(action, error) from error
-    SERVER_STATE.failed(began)
-    left = SERVER_STATE.left(began)
-    if left <= 0:
-        tried = time.monotonic() - began if SERVER_STATE.reached else 0.0
-        raise storage_error(action, error, tried) from error
-    backoff = min(_LONGEST_S, _SHORTEST_S * 2.0 ** min(attempt, 10)) * random.uniform(0.5, 1.0)
-    requested = parse_retry_after(_headers(error).get("retry-after"))
-    time.sleep(min(left, max(backoff, requested or 0.0)))

@@ -56,7 +56,11 @@ def read_file(location: str) -> bytes:
 def open_outer(location: str) -> zipfile.ZipFile:
     """Open an archive on a disk or S3. It stays open for other members, 50,000 in a release. Raises InputError."""
     with as_input_error():
-        return _opened(location, _stamp(location))
+        stamp: tuple[int, ...] = ()  # reading a file on S3 that was replaced fails
+        if not Location(location).is_remote:
+            status = Path(location).stat()
+            stamp = status.st_ino, status.st_size, status.st_mtime_ns
+        return _opened(location, stamp)
 
 
 def open_inner(data: bytes) -> zipfile.ZipFile:
@@ -110,7 +114,13 @@ def _bounded(stream: IO[bytes] | BinaryIO, compressed: int | None = None) -> byt
 def _archive(stream: BinaryIO) -> zipfile.ZipFile:
     """Open an archive whose stream is closed with it; zipfile does not close streams of its caller."""
     try:
-        archive = _directory(stream)
+        start = stream.read(4)
+        if not start:
+            raise InputError("empty_file", "it has no bytes")
+        archive = zipfile.ZipFile(stream)
+    except _BROKEN as error:
+        stream.close()
+        raise InputError("damaged_archive" if start.startswith(b"PK") else "not_a_zip", _message(error)) from error
     except BaseException:
         stream.close()
         raise
@@ -118,37 +128,13 @@ def _archive(stream: BinaryIO) -> zipfile.ZipFile:
     return archive
 
 
-def _directory(stream: BinaryIO) -> zipfile.ZipFile:
-    start = stream.read(4)
-    if not start:
-        raise InputError("empty_file", "it has no bytes")
-    try:
-        return zipfile.ZipFile(stream)
-    except _BROKEN as error:
-        reason = "damaged_archive" if start.startswith(b"PK") else "not_a_zip"
-        raise InputError(reason, _message(error)) from error
-
-
 @lru_cache(maxsize=8)
 def _opened(location: str, stamp: tuple[int, ...]) -> zipfile.ZipFile:
-    """Return a cached archive. Threads share it, since zipfile locks its reads."""
+    """Return a cached archive; `stamp` differs once the file is replaced. Threads share it: zipfile locks its reads."""
     return _archive(Location(location).open_input())
 
 
 os.register_at_fork(after_in_child=_opened.cache_clear)
-
-
-def _stamp(location: str) -> tuple[int, ...]:
-    """Return a key that changes when a local file is replaced. On S3, reading a replaced file fails."""
-    if Location(location).is_remote:
-        return ()
-    status = Path(location).stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _is_unsafe(name: str) -> bool:
-    parts = re.split(r"[/\\]", name)
-    return not parts[0] or ".." in parts or bool(re.match(r"[A-Za-z]:", name)) or "\0" in name
 
 
 def _message(error: BaseException) -> str:
@@ -209,8 +195,12 @@ def find_sources(paths: Sequence[str], wanted: FileFilter) -> Inputs:
         StorageError: a place cannot be reached.
     """
     found = Inputs()
-    files = [file for path in paths for file in _files(path, wanted)]
-    for file, is_named in _distinct(files):
+    # Each file is taken once, under the first of its names in order, and as named if any argument names it itself.
+    distinct: dict[str, tuple[Location, bool]] = {}
+    for file, is_named in sorted((file for path in paths for file in _files(path, wanted)), reverse=True):
+        place = str(file) if file.is_remote else str(Path(file.address).resolve())
+        distinct[place] = file, is_named or distinct.get(place, (file, False))[1]
+    for file, is_named in distinct.values():
         if is_named or wanted.takes(file.name):
             _take(file, wanted, found)
         else:
@@ -226,10 +216,22 @@ def read_source(source: Source, wanted: FileFilter) -> Iterator[tuple[Source, by
     For unreadable content, yield a Reject. Raises Unreachable where the whole server fails.
     """
     try:
-        if source.members and _is_zip(source.members[-1]):
-            yield from _inner_documents(source, wanted)
-        else:
+        if not (source.members and _is_zip(source.members[-1])):
             yield source, read_document(source)
+            return
+        archive = open_inner(read_document(source))
+        for member in _members(source, archive, wanted):
+            if isinstance(member, Reject):
+                yield member
+            elif member is not None:
+                name = member.members[-1]
+                try:
+                    if _is_zip(name):
+                        detail = "a zip in a zip in a zip is not read; unpack the outermost one first"
+                        raise InputError("archive_too_deep", detail)
+                    yield member, read_member(archive, name)
+                except InputError as bad:
+                    yield as_reject(member, bad)
     except InputError as bad:
         yield as_reject(source, bad)
 
@@ -251,52 +253,34 @@ def _files(path: str, wanted: FileFilter) -> Iterator[tuple[Location, bool]]:
         yield from ((file, False) for file in here.list(recursive=True))
     elif here.exists():
         yield here, True
-    elif re.search(r"[*?\[]", path):
-        yield from _matches(path)
-    else:
+    elif not re.search(r"[*?\[]", path):
         raise StorageError(f"{path} does not exist; give {wanted.plural}, zips, folders or globs that do")
-
-
-def _matches(pattern: str) -> Iterator[tuple[Location, bool]]:
-    matches = Location.glob(pattern)
-    if not matches:
-        raise StorageError(f"{pattern} matches nothing; correct the pattern, or check the folder it looks in")
-    for match in matches:
-        yield from ((file, False) for file in (match.list(recursive=True) if match.is_dir() else [match]))
-
-
-def _distinct(files: list[tuple[Location, bool]]) -> list[tuple[Location, bool]]:
-    """Return each file once, under the first of its names in order, and whether any argument names it itself."""
-    kept: dict[str, tuple[Location, bool]] = {}
-    for file, is_named in sorted(files, reverse=True):
-        place = str(file) if file.is_remote else str(Path(file.address).resolve())
-        kept[place] = (file, is_named or kept.get(place, (file, False))[1])
-    return list(kept.values())
+    elif not (matches := Location.glob(path)):
+        raise StorageError(f"{path} matches nothing; correct the pattern, or check the folder it looks in")
+    else:
+        for match in matches:
+            yield from ((file, False) for file in (match.list(recursive=True) if match.is_dir() else [match]))
 
 
 def _take(file: Location, wanted: FileFilter, found: Inputs) -> None:
     source = Source(str(file))
     try:
         source.location.encode()
-        if _is_zip(file.name):
-            _take_archive(source, wanted, found)
-        else:
+        if not _is_zip(file.name):
             found.sources.append(source)
+            return
+        for member in _members(source, open_outer(source.location), wanted):
+            if member is None:
+                found.ignored += 1
+            elif isinstance(member, Reject):
+                found.rejects.append(member)
+            else:
+                found.sources.append(member)
     except UnicodeEncodeError:
         bad = InputError("unreadable", "the file's name is not valid UTF-8; rename it")
         found.rejects.append(as_reject(source, bad))
     except InputError as bad:
         found.rejects.append(as_reject(source, bad))
-
-
-def _take_archive(source: Source, wanted: FileFilter, found: Inputs) -> None:
-    for member in _members(source, open_outer(source.location), wanted):
-        if member is None:
-            found.ignored += 1
-        elif isinstance(member, Reject):
-            found.rejects.append(member)
-        else:
-            found.sources.append(member)
 
 
 def _members(source: Source, archive: zipfile.ZipFile, wanted: FileFilter) -> Iterator[Source | Reject | None]:
@@ -312,7 +296,9 @@ def _members(source: Source, archive: zipfile.ZipFile, wanted: FileFilter) -> It
         if not wanted.takes(member.filename):
             yield None
             continue
-        if _is_unsafe(member.orig_filename):
+        name = member.orig_filename
+        parts = re.split(r"[/\\]", name)
+        if not parts[0] or ".." in parts or re.match(r"[A-Za-z]:", name) or "\0" in name:
             bad = InputError("unsafe_member_path", "the name leads out of the archive")
         elif archive.NameToInfo[member.filename] is not member:
             detail = f"{copies[member.filename]} members have this name; the last of them is read"
@@ -322,22 +308,6 @@ def _members(source: Source, archive: zipfile.ZipFile, wanted: FileFilter) -> It
         yield as_reject(found, bad) if bad else found
     if not taken:
         raise InputError("no_document", f"the archive holds no {wanted.plural} and no zips")
-
-
-def _inner_documents(source: Source, wanted: FileFilter) -> Iterator[tuple[Source, bytes] | Reject]:
-    archive = open_inner(read_document(source))
-    for member in _members(source, archive, wanted):
-        if isinstance(member, Reject):
-            yield member
-        elif member is not None:
-            name = member.members[-1]
-            try:
-                if _is_zip(name):
-                    detail = "a zip in a zip in a zip is not read; unpack the outermost one first"
-                    raise InputError("archive_too_deep", detail)
-                yield member, read_member(archive, name)
-            except InputError as bad:
-                yield as_reject(member, bad)
 
 
 def _is_zip(name: str) -> bool:

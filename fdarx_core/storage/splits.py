@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fdarx_core.records import content_id
 from fdarx_core.storage.run_directory import RunDirectory
-from fdarx_core.storage.tables import read_table
 
 TEST, DEV = "test", "dev"
 SPLITS = (TEST, DEV)
@@ -80,11 +79,8 @@ def choose_splits(run: RunDirectory, *, dev_drugs: int | None, seed: int) -> Spl
         dev_drugs: the number of drugs to choose; None: one of every 20 drugs, five at most.
         seed: the seed of the build.
     """
-    asked: Counter[tuple[str, str]] = Counter()
-    for part in run.parts("questions"):
-        table = read_table(part, ["set_id", "type"])
-        asked.update(zip(table["set_id"].to_pylist(), table["type"].to_pylist(), strict=True))
-    labels = dict(drugs_of_labels(run))
+    asked = Counter(run.rows("questions", "set_id", "type"))
+    labels: dict[str, str] = dict(run.rows("labels", "set_id", "drug"))
     groups = _grouped_by_moiety(labels, Counter(set_id for set_id, _ in asked.elements()))
     drugs = sum(len(group.drugs) for group in groups.values())
     wanted = min(_MOST_DRUGS, drugs // _DRUGS_PER_DEV_DRUG) if dev_drugs is None else dev_drugs
@@ -96,19 +92,21 @@ def choose_splits(run: RunDirectory, *, dev_drugs: int | None, seed: int) -> Spl
         if group.questions and fits and len(chosen.drugs) + len(group.drugs) <= wanted:
             chosen.drugs |= group.drugs
             chosen.labels += group.labels
-    note = _note(drugs, most, len(chosen.drugs), wanted, given=dev_drugs is not None)
-    splits = Splits(frozenset(chosen.labels), len(chosen.drugs), note)
+    note = ""
+    if dev_drugs is None and not wanted:
+        few = f"the labels are of {drugs} drugs, fewer than {_DRUGS_PER_DEV_DRUG}"
+        note = f"There is no dev split, as {few}; --dev-drugs makes one"
+    elif len(chosen.drugs) != wanted:
+        found = f"The dev split has {len(chosen.drugs)} instead of {wanted} drugs"
+        note = (
+            f"{found if chosen.drugs else 'There is no dev split'}: it takes a tenth of the labels, here {most}, only "
+            "drugs with questions, and drugs with common moieties only together"
+        )
+    dev = frozenset(chosen.labels)
     questions: dict[str, Counter[str]] = defaultdict(Counter)
     for (set_id, kind), number in asked.items():
-        questions[splits.of(set_id)][kind] += number
-    return Splits(splits.dev, splits.drugs, note, questions)
-
-
-def drugs_of_labels(run: RunDirectory) -> Iterator[tuple[str, str]]:
-    """Yield the set id and the drug of each label of a build; the drug is that of `Label`, "" for none."""
-    for part in run.parts("labels"):
-        table = read_table(part, ["set_id", "drug"])
-        yield from zip(table["set_id"].to_pylist(), table["drug"].to_pylist(), strict=True)
+        questions[DEV if set_id in dev else TEST][kind] += number
+    return Splits(dev, len(chosen.drugs), note, questions)
 
 
 def _grouped_by_moiety(labels: Mapping[str, str], asked: Mapping[str, int]) -> dict[str, _DrugGroup]:
@@ -123,33 +121,15 @@ def _grouped_by_moiety(labels: Mapping[str, str], asked: Mapping[str, int]) -> d
             moiety = parent[moiety]
         return moiety
 
-    for set_id, drug in labels.items():
-        first, *others = (root(moiety) for moiety in _moieties(set_id, drug))
+    moieties = {set_id: drug.split("+") if drug else [set_id] for set_id, drug in labels.items()}
+    for of_label in moieties.values():
+        first, *others = map(root, of_label)
         least = min([first, *others])
         parent.update(dict.fromkeys([first, *others], least))
     groups: dict[str, _DrugGroup] = defaultdict(_DrugGroup)
     for set_id, drug in labels.items():
-        group = groups[root(_moieties(set_id, drug)[0])]
+        group = groups[root(moieties[set_id][0])]
         group.drugs.add(drug or set_id)
         group.labels.append(set_id)
         group.questions += asked.get(set_id, 0)
     return groups
-
-
-def _moieties(set_id: str, drug: str) -> list[str]:
-    return drug.split("+") if drug else [set_id]
-
-
-def _note(drugs: int, most: int, chosen: int, wanted: int, *, given: bool) -> str:
-    if not given and not wanted:
-        return (
-            f"There is no dev split, as the labels are of {drugs} drugs, fewer than {_DRUGS_PER_DEV_DRUG}; "
-            "--dev-drugs makes one"
-        )
-    if chosen == wanted:
-        return ""
-    found = f"The dev split has {chosen} instead of {wanted} drugs" if chosen else "There is no dev split"
-    return (
-        f"{found}: it takes a tenth of the labels, here {most}, only drugs with questions, and drugs with common "
-        "moieties only together"
-    )

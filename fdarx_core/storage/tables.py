@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -19,6 +21,7 @@ from fdarx_core.records import Reject, from_table, to_table
 from fdarx_core.storage.arrow_files import open_parquet, undamaged
 from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.location import Location
+from fdarx_core.storage.sources import MAX_DOCUMENT
 
 R = TypeVar("R")
 
@@ -81,24 +84,33 @@ def read_where(location: Location, column: str, wanted: Collection[str], record:
     yield from from_table(table.filter(pc.is_in(table[column], value_set=values)), record)
 
 
+_NOT_FINITE = re.compile(rb"\b(?:NaN|Infinity)\b")
+_QUOTED = re.compile(r'"[^"]*"')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLine:
-    """A line of a JSON lines file.
+class FileRow:
+    """A row of a file.
 
-    `place` is file:line; `offset` and `size` are in bytes. `fault` says why the line has no object, None where it has.
+    `place` is file:line; `fault` says why there is no object, None where there is one. `offset` and `size` are those of
+    a line of a JSON lines file, in bytes.
     """
 
     place: str
-    offset: int
-    size: int
     row: dict[str, Any]
     fault: InputError | None = None
+    offset: int = 0
+    size: int = 0
+
+    def checked_row(self) -> dict[str, Any]:
+        """Return the object. Raises its fault."""
+        if self.fault:
+            raise self.fault
+        return self.row
 
 
-def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -> Iterator[JsonLine]:
+def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -> Iterator[FileRow]:
     """Yield the lines of a file that are not blank. `digest` is updated with all bytes. Raises StorageError."""
     offset = 0
     with location.open_input() as stream:
@@ -106,29 +118,37 @@ def read_json_lines(location: Location, digest: hashlib.blake2b | None = None) -
             if digest:
                 digest.update(line)
             if line.strip(b"\r\n\t " + _BYTE_ORDER_MARK):
-                place = f"{location.name}:{number}", offset, len(line)
+                row, fault = dict[str, Any](), None
                 try:
-                    yield JsonLine(*place, parse_json_row(line))
-                except InputError as fault:
-                    yield JsonLine(*place, {}, fault)
+                    row = parse_json_row(line)
+                except InputError as error:
+                    fault = error
+                yield FileRow(f"{location.name}:{number}", row, fault, offset, len(line))
             offset += len(line)
 
 
 def parse_json_row(line: bytes) -> dict[str, Any]:
-    """Return the object of a line. Raises InputError."""
+    """Return the object of a line; NaN and Infinity, which Python's json writes, are None. Raises InputError."""
     try:
-        row = orjson.loads(line.removeprefix(_BYTE_ORDER_MARK))
-    except orjson.JSONDecodeError as error:
+        row = _decoded(line.removeprefix(_BYTE_ORDER_MARK))
+    except ValueError as error:
         raise InputError("not_json", str(error)) from error
     if not isinstance(row, dict):
         raise InputError("not_an_object", f"the line holds a {type(row).__name__}, not an object with keys")
     return row
 
 
-SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
+def _decoded(data: bytes) -> Any:
+    """Return a JSON value. Raises ValueError."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        if not _NOT_FINITE.search(data):
+            raise
+    return json.loads(data, parse_constant=lambda _: None)
 
-FileRow: TypeAlias = tuple[str, dict[str, Any], InputError | None]
-"""The place of a row (file:line), the row, and its fault where it is no object."""
+
+SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 
 
 def check_rows_file(location: Location, option: str, others: str = "") -> None:
@@ -151,38 +171,39 @@ def read_rows(location: Location, wanted: str, *, blank: Collection[str] = ()) -
     """
     suffix = location.suffix.lower()
     if suffix == ".jsonl":
-        return ((line.place, line.row, line.fault) for line in read_json_lines(location))
-    if suffix == ".json":
-        return _json_list(location, wanted)
-    if suffix == ".csv":
-        return _csv(location, blank)
-    rows = enumerate(read_table(location).to_pylist(), 1)
-    return ((f"{location.name}:{number}", row, None) for number, row in rows)
+        yield from read_json_lines(location)
+    elif suffix == ".csv":
+        yield from _csv(location, blank)
+    else:
+        rows = _json_list(location, wanted) if suffix == ".json" else read_table(location).to_pylist()
+        for number, row in enumerate(rows, 1):
+            is_object = isinstance(row, dict)
+            fault = None if is_object else InputError("not_an_object", "the list holds something else here")
+            yield FileRow(f"{location.name}:{number}", row if is_object else {}, fault)
 
 
-def _json_list(location: Location, wanted: str) -> Iterator[FileRow]:
+def _json_list(location: Location, wanted: str) -> list[Any]:
     try:
-        rows = orjson.loads(location.read_bytes())
-    except orjson.JSONDecodeError as error:
+        rows = _decoded(location.read_bytes())
+    except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); a file with an object a line is named .jsonl") from error
     if not isinstance(rows, list):
         raise StorageError(f"{location} holds no list; give a list of objects with {wanted}")
-    for number, row in enumerate(rows, 1):
-        is_object = isinstance(row, dict)
-        fault = None if is_object else InputError("not_an_object", "the list holds something else here")
-        yield f"{location.name}:{number}", row if is_object else {}, fault
+    return rows
 
 
 def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
     try:
         text = location.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise StorageError(f"{location} is not in UTF-8 ({error}); save it as UTF-8") from error
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    try:
+        csv.field_size_limit(MAX_DOCUMENT)  # Python's own limit is 131,072 characters
+        header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+        delimiter = max(",;\t", key=header.count)  # whichever the header has most of
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
         for row in reader:
             filled = {key: value for key, value in row.items() if key in blank or value}
-            yield f"{location.name}:{reader.line_num}", filled, None
+            yield FileRow(f"{location.name}:{reader.line_num}", filled)
+    except UnicodeDecodeError as error:
+        raise StorageError(f"{location} is not in UTF-8 ({error}); save it as UTF-8") from error
     except csv.Error as error:
         raise StorageError(f"{location}:{reader.line_num} is no CSV ({error}); quote texts with line breaks") from error
 
@@ -194,13 +215,12 @@ def parse_rows(
 
     The id of a Reject is the row's own by `id_keys`, else its place.
     """
-    for place, row, fault in rows:
+    for found in rows:
         try:
-            if fault:
-                raise fault
-            yield parse(row)
+            yield parse(found.checked_row())
         except InputError as error:
-            yield Reject(text_at(row, *id_keys) or place, stage, error.reason, error.detail, source=place)
+            row_id = text_at(found.row, *id_keys) or found.place
+            yield Reject(row_id, stage, error.reason, error.detail, source=found.place)
 
 
 def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]) -> str:

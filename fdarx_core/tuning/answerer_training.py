@@ -6,15 +6,17 @@ Sources: Hu et al. 2021 (LoRA); Dettmers et al. 2023 (QLoRA); Rafailov et al. 20
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import Field
 
 from fdarx_core.records import Reject
 from fdarx_core.retrieval.models import device
 from fdarx_core.tuning.pairs import STAGE, TrainingPair
 from fdarx_core.tuning.trainer import (
     Report,
+    TrainingSpec,
     load_library,
     run_training,
     training_arguments,
@@ -31,43 +33,45 @@ _WARM_UP = 0.03
 """The share of the steps over which the learning rate rises."""
 
 
-@dataclass(frozen=True, slots=True)
-class TuningSpec:
-    """The base model, how it is trained, and how the test part is measured.
+class TuningSpec(TrainingSpec):
+    """The base model of an answerer, how it is trained, and how the test part is measured."""
 
-    `model` is the directory of the base model, at the same place on every machine. `method` trains a LoRA adapter, an
-    adapter on a base model of 4 bits, or all weights; `target_modules` are the layers that get an adapter, by default
-    all linear ones but the head. `objective` is supervised fine-tuning or DPO, whose `beta` limits how far the model
-    goes from the base model. `length` is the size of a packed sequence in tokens, `batch` the number of sequences
-    (preference pairs in DPO) a step over all workers, a multiple of `workers`. `fsdp` divides the weights among the
-    workers. `evaluate_every` is in steps; None evaluates four times an epoch. Training stops after `patience`
-    evaluations without a lower validation loss. `max_tokens` bounds an answer to a test question; `encoder` and
-    `bertscore` are directories of models that measure answers.
-    """
-
-    model: str
-    method: Method = "lora"
+    rate: float = Field(2e-4, gt=0)
+    """highest learning rate; a tenth of the default suits --method full, a fortieth --objective dpo"""
+    batch: int = Field(4, ge=1)
+    """packed sequences per step, or pairs of answers with --objective dpo; a multiple of --workers, which divide it"""
+    length: int = Field(2048, ge=16)
+    """tokens of a packed sequence; longer pairs are rejected"""
     objective: Objective = "sft"
+    """`sft` learns the answers of the pairs; `dpo` learns to prefer answers that a judge graded correct over incorrect
+    ones to the same question, which needs about twice the time a step"""
+    method: Method = "lora"
+    """`lora` trains an adapter; `qlora` too, on a base model of 4 bits, in about a third of the memory and more slowly;
+    `full` trains all weights, which can learn most, and needs about 16 bytes of memory a weight"""
+    target_modules: list[str] = Field(default_factory=list)
+    """layers that get an adapter, such as q_proj,v_proj (all linear layers but the head); fewer take less memory and
+    learn less"""
+    rank: int = Field(16, ge=1)
+    """LoRA rank; a higher rank can learn more, and takes more memory in serving"""
+    alpha: int = Field(32, ge=1)
+    """LoRA alpha: the adapter's weights are scaled by alpha/rank"""
+    beta: float = Field(0.1, gt=0)
+    """with --objective dpo: a higher beta keeps the model nearer to the base model"""
     attention: Attention = "sdpa"
-    target_modules: tuple[str, ...] = ()
+    """implementation of attention: `flash_attention_2` is fastest for packed sequences, and needs the package
+    flash-attn and a GPU; `sdpa` needs nothing; `eager` is slow, for models without another"""
+    workers: int = Field(1, ge=1)
+    """number of training processes, each with a GPU if there are GPUs or --gpus asks for some"""
     fsdp: bool = False
-    rank: int = 16
-    alpha: int = 32
-    beta: float = 0.1
-    rate: float = 2e-4
-    epochs: int = 3
-    batch: int = 4
-    length: int = 2048
-    evaluate_every: int | None = None
-    patience: int = 4
-    seed: int = 0
-    workers: int = 1
-    report_to: tuple[str, ...] = ()
-    max_tokens: int = 400
-    encoder: str | None = None
-    bertscore: str | None = None
+    """divide the weights among the GPUs of --workers, for models that do not fit on one GPU; slower than copies"""
+    max_tokens: int = Field(400, ge=1)
+    """maximum number of tokens of an answer to a question of the test part"""
+    cosine_model: str | None = None
+    """local directory of an embedding model for similarity (all-MiniLM-L6-v2, if installed)"""
+    bertscore_model: str | None = None
+    """local directory of a model for BERTScore"""
     bertscore_layers: int | None = None
-    resamples: int = 2000
+    """number of layers of that model to use"""
 
     @property
     def result(self) -> str:
@@ -167,58 +171,39 @@ def train_answerer(
     mean cross-entropy of the tokens of the answers and the ends of their turns over all workers. Pairs are packed:
     transformers masks attention between them. An existing checkpoint is resumed.
 
-    Args:
-        spec: the base model, and how it is trained.
-        pairs: the pairs of the parts train and validation.
-        checkpoints: the folder of checkpoints.
-        report: is told of each step.
-        callbacks: further callbacks of transformers.
-        shared: whether all machines see the folder of checkpoints; else each writes its own.
-
-    Raises:
-        ModelMissing: the `models` extra is missing.
-        ValueError: the loss is not finite.
+    `callbacks` are further ones of transformers; unless the folder of checkpoints is `shared`, each machine writes its
+    own. Raises ModelMissing without the `models` extra, ValueError for a loss that is not finite.
     """
     trl, transformers = load_library("trl"), load_library("transformers")
     tokenizer = load_tokenizer(spec.model)
     transformers.set_seed(spec.seed)
-    of = trl.SFTTrainer if spec.objective == "sft" else trl.DPOTrainer
-    trainer = of(
+    arguments = training_arguments(checkpoints, spec) | {
+        "per_device_train_batch_size": 1,
+        "per_device_eval_batch_size": 1,
+        "gradient_accumulation_steps": spec.batch // spec.workers,
+        "warmup_steps": _WARM_UP,
+        "gradient_checkpointing": device().startswith("cuda"),
+        "max_length": spec.length,
+        "ddp_find_unused_parameters": False,
+        "save_on_each_node": not shared,
+    }
+    if spec.fsdp:
+        arguments |= {"fsdp": True, "fsdp_config": {"state_dict_type": "FULL_STATE_DICT"}}
+    if spec.objective == "dpo":
+        trainer_class, config = trl.DPOTrainer, trl.DPOConfig(**arguments, beta=spec.beta)
+    else:
+        trainer_class, config = trl.SFTTrainer, trl.SFTConfig(**arguments, packing=True)
+    trainer = trainer_class(
         model=load_model(spec),
-        args=_arguments(trl, spec, checkpoints, shared),
+        args=config,
         train_dataset=_dataset(pairs["train"], spec.objective),
         eval_dataset=_dataset(pairs["validation"], spec.objective),
         processing_class=tokenizer,
         peft_config=None if spec.method == "full" else lora_config(spec),
         callbacks=[*training_callbacks(spec.patience, report), *callbacks],
     )
-    run_training(trainer, batch=spec.batch, evaluate_every=spec.evaluate_every)
+    run_training(trainer, spec)
     return trainer
-
-
-def _arguments(trl: Any, spec: TuningSpec, checkpoints: Path, shared: bool) -> Any:
-    on_gpu = device().startswith("cuda")
-    common = training_arguments(
-        checkpoints,
-        rate=spec.rate,
-        epochs=spec.epochs,
-        seed=spec.seed,
-        report_to=spec.report_to,
-    ) | {
-        "per_device_train_batch_size": 1,
-        "per_device_eval_batch_size": 1,
-        "gradient_accumulation_steps": spec.batch // spec.workers,
-        "warmup_steps": _WARM_UP,
-        "gradient_checkpointing": on_gpu,
-        "max_length": spec.length,
-        "ddp_find_unused_parameters": False,
-        "save_on_each_node": not shared,
-    }
-    if spec.fsdp:
-        common |= {"fsdp": True, "fsdp_config": {"state_dict_type": "FULL_STATE_DICT"}}
-    if spec.objective == "dpo":
-        return trl.DPOConfig(**common, beta=spec.beta)
-    return trl.SFTConfig(**common, packing=True)
 
 
 def lora_config(spec: TuningSpec) -> Any:
@@ -227,7 +212,7 @@ def lora_config(spec: TuningSpec) -> Any:
         r=spec.rank,
         lora_alpha=spec.alpha,
         lora_dropout=0.0,
-        target_modules=list(spec.target_modules) or "all-linear",
+        target_modules=spec.target_modules or "all-linear",
         task_type="CAUSAL_LM",
     )
 

@@ -1,19 +1,26 @@
-"""Similarity of answers and references before and after tuning: means, and differences with intervals."""
+"""Answers to the test part before and after tuning, their losses and similarity to references, with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from fdarx_core.evaluation.bootstrap import contrast, estimate
-from fdarx_core.evaluation.metrics import Measure, ScoreColumns, mean_metric, measure_table
+from fdarx_core.evaluation.metrics import Metric, ScoreColumns, mean_metric, metric_table
 from fdarx_core.evaluation.similarity import AnswerSimilarity, rouge_l
 from fdarx_core.records import Difference, Figure
+from fdarx_core.retrieval.models import device
+from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.tuning.answerer_training import TuningSpec, answered_tokens, load_model, load_tokenizer, prompt_tokens
+from fdarx_core.tuning.pairs import TrainingPair
+from fdarx_core.tuning.trainer import load_library
 
 BASE, TUNED = "base", "tuned"
 _MODELS = (BASE, TUNED)
+_BATCH_SIZE = 8
 
 
 @dataclass(slots=True)
@@ -60,16 +67,73 @@ Change = tuple[str, Figure, Figure, Difference]
 """A measure, its means for the base model and for the tuned one, and the difference of tuned from base."""
 
 
-def score_answers(
-    rows: Sequence[TunedAnswer], *, encoder: str | None, bertscore: str | None, layers: int | None
-) -> list[TunedAnswer]:
-    """Return the rows with ROUGE-L and the similarities by the models of these directories."""
-    models = AnswerSimilarity(bertscore, layers, encoder)
-    measured = models.measure([one.answer for one in rows], [one.reference for one in rows])
+def answer_test_part(spec: TuningSpec, folder: str, pairs: Sequence[TrainingPair]) -> list[TunedAnswer]:
+    """Return the measured answers of the base model and of the tuned one, whose files are in a local folder."""
+    tokenizer = load_tokenizer(spec.model)
+    rows: list[TunedAnswer] = []
+    for name, model, context in _models(spec, folder):
+        with context:
+            for one, text in zip(pairs, generate_answers(model, tokenizer, pairs, spec.max_tokens), strict=True):
+                loss = answer_loss(model, tokenizer, one, one.answer)
+                worse = answer_loss(model, tokenizer, one, one.rejected) if one.rejected else None
+                about = one.id, one.group, name, one.question, one.answer
+                rows.append(TunedAnswer(*about, text, loss, 0.0, rejected_loss=worse))
+    models = AnswerSimilarity(spec.bertscore_model, spec.bertscore_layers, spec.cosine_model)
+    measured = models.measure([row.answer for row in rows], [row.reference for row in rows])
     return [
-        replace(one, rouge_l=rouge_l(one.answer, one.reference), **found)
-        for one, found in zip(rows, measured, strict=True)
+        replace(row, rouge_l=rouge_l(row.answer, row.reference), **found)
+        for row, found in zip(rows, measured, strict=True)
     ]
+
+
+def _models(spec: TuningSpec, folder: str) -> Iterator[tuple[str, Any, AbstractContextManager[Any]]]:
+    """Yield the base model and the tuned one, each with the context in which it is itself."""
+    base = load_model(spec)
+    if spec.method == "full":
+        yield BASE, _placed(base), nullcontext()
+        del base  # both at once may not fit into the memory
+        yield TUNED, _placed(load_model(spec, folder)), nullcontext()
+        return
+    tuned = _placed(load_library("peft").PeftModel.from_pretrained(base, folder))
+    yield BASE, tuned, tuned.disable_adapter()
+    yield TUNED, tuned, nullcontext()
+
+
+def _placed(model: Any) -> Any:
+    """Return the model in evaluation mode on the device; bitsandbytes has placed one of 4 bits already."""
+    return (model if getattr(model, "is_loaded_in_4bit", False) else model.to(device())).eval()
+
+
+def answer_loss(model: Any, tokenizer: Any, pair: TrainingPair, answer: str) -> float:
+    """Return the mean cross-entropy of the tokens of an answer and the end of its turn, in nats."""
+    torch = load_library("torch")
+    tokens, start = answered_tokens(tokenizer, pair.prompt, answer)
+    row = torch.tensor([tokens], device=model.device)
+    with torch.inference_mode():
+        logits = model(input_ids=row, use_cache=False).logits[0, start - 1 : -1].float()
+        return float(torch.nn.functional.cross_entropy(logits, row[0, start:]))
+
+
+def generate_answers(model: Any, tokenizer: Any, pairs: Sequence[TrainingPair], max_tokens: int) -> list[str]:
+    """Answer the prompts of pairs by greedy decoding, with up to `max_tokens` tokens an answer, in their order."""
+    torch = load_library("torch")
+    answers = [""] * len(pairs)
+    prompts = [prompt_tokens(tokenizer, pair.prompt) for pair in pairs]
+    order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
+    for start in range(0, len(order), _BATCH_SIZE):
+        batch = order[start : start + _BATCH_SIZE]
+        # padding on the left, so that all replies begin at the same position
+        padded = tokenizer.pad(
+            {"input_ids": [prompts[index] for index in batch]}, padding_side="left", return_tensors="pt"
+        ).to(model.device)
+        with torch.inference_mode():
+            generated = model.generate(
+                **padded, do_sample=False, max_new_tokens=max_tokens, pad_token_id=tokenizer.pad_token_id
+            )
+        width = padded["input_ids"].shape[1]
+        for index, row in zip(batch, generated, strict=True):
+            answers[index] = str(tokenizer.decode(row[width:], skip_special_tokens=True)).strip()
+    return answers
 
 
 def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) -> list[Change]:
@@ -77,40 +141,39 @@ def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) ->
 
     The key of a figure is model. Raises ValueError unless both models answered each question once.
     """
-    measures: dict[str, Measure] = {
-        name: (name, attrgetter(name)) for name in MEASURES if rows and getattr(rows[0], name) is not None
-    }
-    fields = RowFields(model="model", cluster="group", question="id")
-    return base_and_tuned(rows, measures, fields, seed=seed, resamples=resamples)
-
-
-class RowFields(NamedTuple):
-    """The names of the fields of a row that tell whose it is: `BASE` or `TUNED`, its cluster, and its question."""
-
-    model: str
-    cluster: str
-    question: str
+    metrics = [mean_metric(attrgetter(name), name) for name in MEASURES if rows and getattr(rows[0], name) is not None]
+    fields = {"model": "model", "cluster": "group", "question": "id"}
+    return base_and_tuned(rows, metrics, **fields, seed=seed, resamples=resamples)
 
 
 def base_and_tuned(
-    rows: Sequence[Any], measures: Mapping[str, Measure], fields: RowFields, *, seed: int, resamples: int
+    rows: Sequence[Any],
+    metrics: Sequence[Metric],
+    *,
+    model: str,
+    cluster: str,
+    question: str,
+    seed: int,
+    resamples: int,
 ) -> list[Change]:
-    """Return the means of measures for the base model and the tuned one, and their differences, with intervals.
+    """Return the values of metrics for the base model and the tuned one, and their differences, with intervals.
+
+    `model`, `cluster` and `question` are the fields of a row with `BASE` or `TUNED`, its cluster, and its question.
 
     Raises ValueError unless there is a row of both models for each question, each once.
     """
-    ids = [{getattr(one, fields.question) for one in rows if getattr(one, fields.model) == name} for name in _MODELS]
+    ids = [{getattr(one, question) for one in rows if getattr(one, model) == name} for name in _MODELS]
     if ids[0] != ids[1] or len(rows) != 2 * len(ids[0]):
         raise ValueError("the answers of the base model and the tuned one are not to the same questions, each once")
-    if not measures:
+    if not metrics:
         return []
-    cluster, question = attrgetter(fields.cluster), attrgetter(fields.question)
-    table = measure_table(rows, measures, cluster=cluster, question=question, keys=[fields.model])
+    table = metric_table(rows, metrics, cluster=attrgetter(cluster), question=attrgetter(question), keys=[model])
     columns = ScoreColumns(table)
-    models = {model: columns.is_in(fields.model, model) for model in _MODELS}
-    slices = [[(mean_metric(name), mask) for mask in models.values()] for name in measures]
+    masks = [columns.is_in(model, name) for name in _MODELS]
+    slices = [[(metric, mask) for mask in masks] for metric in metrics]
     means = estimate(columns, [one for pair in slices for one in pair], seed=seed, resamples=resamples)
     differ = contrast(columns, [(tuned, base) for base, tuned in slices], seed=seed, resamples=resamples)
+    names = [metric.name for metric in metrics]
     sides = {"first": {"model": TUNED}, "second": {"model": BASE}}
     return [
         (
@@ -119,11 +182,28 @@ def base_and_tuned(
             Figure.of(name, {"model": TUNED}, tuned),
             Difference.of(name, {}, difference, **sides),
         )
-        for name, base, tuned, difference in zip(measures, means[::2], means[1::2], differ, strict=True)
+        for name, base, tuned, difference in zip(names, means[::2], means[1::2], differ, strict=True)
     ]
 
 
-def read_changes(figures: Iterable[Figure], differences: Iterable[Difference]) -> list[Change]:
-    """Return the changes whose figures and differences were stored."""
-    means = {(one.metric, one.keys["model"]): one for one in figures}
+def write_changes(run: RunDirectory, changes: Sequence[Change]) -> None:
+    """Store the figures and the differences of changes in a run."""
+    write_records(run.file("figures.parquet"), [one for _, *means, _ in changes for one in means], Figure)
+    write_records(run.file("differences.parquet"), [difference for *_, difference in changes], Difference)
+
+
+def stored_changes(run: RunDirectory) -> list[Change]:
+    """Return the changes that `write_changes` stored."""
+    means = {(one.metric, one.keys["model"]): one for one in read_records(run.file("figures.parquet"), Figure)}
+    differences: Iterable[Difference] = read_records(run.file("differences.parquet"), Difference)
     return [(one.metric, means[one.metric, BASE], means[one.metric, TUNED], one) for one in differences]
+
+
+def change_lines(changes: Iterable[Change], names: Mapping[str, str], width: int) -> list[str]:
+    """Return each change in a line: the name of its measure in `width` characters, both means, and the difference."""
+    lines = []
+    for measure, base, tuned, one in changes:
+        interval = "" if one.low is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
+        means = f"base {base.value:.3f}  tuned {tuned.value:.3f}"
+        lines.append(f"{names[measure]:<{width}} {means}  difference {one.value:+.3f}{interval}")
+    return lines

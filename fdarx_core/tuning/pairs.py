@@ -1,11 +1,18 @@
-"""Question-answer pairs for fine-tuning: reading, near-duplicates, and the split into parts. Source: QA-RAG §2.3."""
+"""Question-answer pairs for fine-tuning: reading, near-duplicates, and the split into parts.
+
+Preference pairs for DPO are answers of an evaluation that a judge graded, correct ones over incorrect ones.
+Source: QA-RAG §2.3; Rafailov et al. 2023 (DPO).
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
+from math import ceil, log
 from typing import Any
 
 import numpy as np
@@ -15,13 +22,15 @@ from rapidfuzz.distance import Levenshtein
 from fdarx_core.llm import Task
 from fdarx_core.rag.questions import read_questions
 from fdarx_core.rag.tasks import HYPOTHETICAL_ANSWER
-from fdarx_core.records import QuestionAnswer, Reject, content_id
-from fdarx_core.storage import Location, read_records
+from fdarx_core.records import Grade, Prediction, QuestionAnswer, Reject, SettingProgress, content_id
+from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from fdarx_core.storage.benchmark_reader import open_build
 
 STAGE = "pairs"
 SHARES = {"train": 0.85, "validation": 0.10, "test": 0.05}
 PARTS = tuple(SHARES)
+NEEDED = ceil(log(0.01) / log(1 - min(SHARES.values())))
+"""The number of groups of which, in 99 of 100 splits, at least one is in the smallest part."""
 MIN_SIMILARITY = 0.9
 """The edit similarity from which two texts are near-duplicates."""
 MIN_ANSWER_WORDS = 10
@@ -79,8 +88,14 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     questions of a build are left out: only the label tells what to refuse. Raises StorageError where the place can't be
     read, ValueError where it holds no pair.
     """
+    rejects: list[Reject] = []
     if (Location(place) / "run.json").exists():
-        pairs, rejects = _build_pairs(place)
+        pairs = []
+        for row in (row for part in open_build(place).parts("questions") for row in read_records(part, QuestionAnswer)):
+            if not row.answerable:
+                rejects.append(Reject(row.id, STAGE, "refusal", row.question, set_id=row.set_id))
+            else:
+                pairs.append(TrainingPair(row.id, row.question, row.answer, row.set_id))
     else:
         questions, rejects = read_questions(place)
         pairs = [TrainingPair(one.id, one.question, one.references[0], one.title or one.id) for one in questions]
@@ -95,33 +110,24 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     return kept, rejects
 
 
-def _build_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
-    run = open_build(place)
-    pairs: list[TrainingPair] = []
-    rejects: list[Reject] = []
-    for one in (one for part in run.parts("questions") for one in read_records(part, QuestionAnswer)):
-        if one.type == "refusal":
-            rejects.append(Reject(one.id, STAGE, "refusal", one.question, set_id=one.set_id))
-        else:
-            pairs.append(TrainingPair(one.id, one.question, one.answer, one.set_id))
-    return pairs, rejects
-
-
 def split_pairs(pairs: Sequence[TrainingPair], seed: int) -> list[TrainingPair]:
     """Return the pairs in their order, each with its group and part.
 
     Near-duplicates go into one part, chosen by a hash of the seed and the least id among them. So the share of a part
     is near `SHARES`, not exact, and added pairs move few others. Raises ValueError where a part is empty.
     """
-    split = list(pairs)
-    for members in near_duplicate_groups(pairs):
+    split, groups = list(pairs), near_duplicate_groups(pairs)
+    for members in groups:
         group = min(pairs[index].id for index in members)
         part = part_of(group, seed)
         for index in members:
             split[index] = replace(pairs[index], group=group, part=part)
     for part in PARTS:
         if not any(pair.part == part for pair in split):
-            raise ValueError(f"none of {len(pairs)} pairs fell into the {part} part; give more, or another --seed")
+            raise ValueError(
+                f"none of {len(pairs)} pairs in {len(groups)} groups of near-duplicates is in the {part} part; hardly "
+                f"any split of {NEEDED} groups leaves a part empty, so give more pairs, or another --seed"
+            )
     return split
 
 
@@ -149,21 +155,20 @@ def near_duplicate_groups(pairs: Sequence[TrainingPair]) -> list[list[int]]:
             index = parent[index]
         return index
 
-    for first, second in _links(pairs):
+    asked, answers = [_normalized(pair.question) for pair in pairs], [_normalized(pair.answer) for pair in pairs]
+    both = [_normalized(f"{pair.question} {pair.answer}") for pair in pairs]
+    long = [index for index, answer in enumerate(answers) if len(answer.split()) >= MIN_ANSWER_WORDS]
+    of_long = near_duplicates([answers[index] for index in long], MIN_SIMILARITY)
+    for first, second in chain(
+        near_duplicates(asked, MIN_SIMILARITY),
+        near_duplicates(both, MIN_SIMILARITY),
+        ((long[one], long[other]) for one, other in of_long),
+    ):
         parent[root(first)] = root(second)
     groups: dict[int, list[int]] = {}
     for index in range(len(pairs)):
         groups.setdefault(root(index), []).append(index)
     return list(groups.values())
-
-
-def _links(pairs: Sequence[TrainingPair]) -> Iterator[tuple[int, int]]:
-    yield from near_duplicates([_normalized(pair.question) for pair in pairs], MIN_SIMILARITY)
-    yield from near_duplicates([_normalized(f"{pair.question} {pair.answer}") for pair in pairs], MIN_SIMILARITY)
-    answers = [_normalized(pair.answer) for pair in pairs]
-    long = [index for index, answer in enumerate(answers) if len(answer.split()) >= MIN_ANSWER_WORDS]
-    for first, second in near_duplicates([answers[index] for index in long], MIN_SIMILARITY):
-        yield long[first], long[second]
 
 
 def _normalized(text: str) -> str:
@@ -192,3 +197,58 @@ def near_duplicates(texts: Sequence[str], least: float) -> Iterator[tuple[int, i
         )
         for one, other in zip(*np.nonzero(np.triu(similarity >= least, k=1)), strict=True):
             yield indices[start + one], indices[start + other]
+
+
+def read_preferences(place: str) -> tuple[list[TrainingPair], list[Reject]]:
+    """Return a pair for each incorrect answer of an evaluation, and the questions that give none.
+
+    The better answer is one that was graded correct, in turn by a hash, or else the gold answer. Equal answers count
+    once. The prompt is that of a question without passages. Refusal questions are left out.
+
+    Args:
+        place: the run of `fdarx evaluate`.
+
+    Raises:
+        StorageError: the place is not a finished run of an evaluation.
+        ValueError: no question has an incorrect answer.
+    """
+    run = RunDirectory.open(place)
+    if not run.complete or run.info()["job"] != "evaluate":
+        raise StorageError(f"{place} is not a finished run of fdarx evaluate, whose graded answers DPO needs")
+    answers = _graded_answers(run)
+    pairs: list[TrainingPair] = []
+    rejects: list[Reject] = []
+    for question in (one for part in run.parts("questions") for one in read_records(part, QuestionAnswer)):
+        wrong = sorted(answers[question.id, "incorrect"]) if question.answerable else []
+        if not wrong:
+            reason = "no_incorrect_answer" if question.answerable else "refusal"
+            rejects.append(Reject(question.id, STAGE, reason, question.question, set_id=question.set_id))
+        right = answers[question.id, "correct"] - {*wrong}
+        better = sorted(right, key=lambda text: content_id(question.id, text)) or [question.answer]
+        pairs += [
+            TrainingPair(
+                content_id(question.id, rejected),
+                question.question,
+                better[number % len(better)],
+                question.set_id,
+                messages=closed_book_messages(question.question),
+                rejected=rejected,
+            )
+            for number, rejected in enumerate(wrong)
+        ]
+    if not pairs:
+        raise ValueError(f"{place} holds no answer that was graded incorrect")
+    return pairs, rejects
+
+
+def _graded_answers(run: RunDirectory) -> defaultdict[tuple[str, str], set[str]]:
+    """Return the distinct answers by question id and grade."""
+    found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for model in sorted({cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)}):
+        for part in run.parts(f"predictions/{model}"):
+            grades = run.file(f"grades/{model}/{part.name}")
+            graded = {one.prediction_id: one.outcome for one in read_records(grades, Grade)} if grades.exists() else {}
+            for one in read_records(part, Prediction):
+                if one.outcome == "answered" and one.answer.strip():
+                    found[one.question_id, graded.get(one.id, "")].add(one.answer.strip())
+    return found

@@ -6,26 +6,30 @@ Source: Henderson et al. 2017 (in-batch negatives), Karpukhin et al. 2020 (hard 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from fdarx_core.evaluation.gold import gold_indices
+from fdarx_core.evaluation.metrics import mean_metric
 from fdarx_core.evaluation.scoring import question_features, score_ranking
 from fdarx_core.records import QuestionAnswer, Ranking, RetrievalScore
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.models import has_bfloat16
 from fdarx_core.retrieval.retrievers import Collection, Queries, get_retriever, headed_passage, passage_search_text
+from fdarx_core.storage import RunDirectory, write_records
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
-from fdarx_core.storage.run_directory import LabelRows
-from fdarx_core.tuning.distractors import SIBLINGS, distractors
-from fdarx_core.tuning.evaluation import Change, RowFields, base_and_tuned
-from fdarx_core.tuning.pairs import PARTS, TrainingPair, near_duplicate_groups, part_of
+from fdarx_core.storage.run_directory import LabelRows, read_labels
+from fdarx_core.tuning.cited_pairs import SIBLINGS, distractors
+from fdarx_core.tuning.evaluation import BASE, TUNED, base_and_tuned, write_changes
+from fdarx_core.tuning.pairs import NEEDED, PARTS, TrainingPair, near_duplicate_groups, part_of
 from fdarx_core.tuning.trainer import (
     LossPoint,
     Report,
+    TrainingSpec,
+    curve_summary,
     load_library,
     run_training,
     training_arguments,
@@ -54,27 +58,6 @@ class RetrievalExample:
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RetrieverSpec:
-    """The base model, and how it is trained.
-
-    `model` is a directory that sentence-transformers loads. `batch` is in questions, `length` in tokens of a passage,
-    `negatives` the hard negatives of each question. `evaluate_every` is in steps; None evaluates four times an epoch.
-    Training stops after `patience` evaluations without a lower validation loss.
-    """
-
-    model: str
-    rate: float = 2e-5
-    epochs: int = 3
-    batch: int = 32
-    length: int = 256
-    negatives: int = 1
-    evaluate_every: int | None = None
-    patience: int = 4
-    seed: int = 0
-    report_to: tuple[str, ...] = ()
-
-
 def split_labels(labels: Iterable[LabelRows], seed: int) -> tuple[dict[str, list[LabelRows]], Counter[str]]:
     """Return the labels with answerable questions by part, and how many were left out by reason.
 
@@ -84,23 +67,27 @@ def split_labels(labels: Iterable[LabelRows], seed: int) -> tuple[dict[str, list
     """
     parts: dict[str, list[LabelRows]] = {part: [] for part in PARTS}
     left_out: Counter[str] = Counter()
+    moieties: set[str] = set()
     for rows in labels:
-        found = {part_of(moiety, seed) for moiety in (rows.label.drug or rows.label.drug_name.lower()).split("+")}
-        if not answerable(rows):
-            left_out["no_question"] += 1
-        elif len(found) > 1:
-            left_out["several_parts"] += 1
+        names = (rows.label.drug or rows.label.drug_name.lower()).split("+")
+        found = {part_of(name, seed) for name in names}
+        moieties.update(names)
+        if not answerable(rows) or len(found) > 1:
+            left_out["several_parts" if answerable(rows) else "no_question"] += 1
         else:
             parts[found.pop()].append(rows)
     for part, held in parts.items():
         if not held:
-            raise ValueError(f"no label of the build is in the {part} part; give labels of more drugs, or another seed")
+            raise ValueError(
+                f"no label of the build, whose drugs have {len(moieties)} moieties, is in the {part} part; hardly any "
+                f"split of {NEEDED} moieties leaves a part empty, so give more drugs, or another --seed"
+            )
     return parts, left_out
 
 
 def answerable(rows: LabelRows) -> list[QuestionAnswer]:
     """Return the questions of a label that have gold passages."""
-    return [one for one in rows.questions if one.type != "refusal" and one.gold_passages]
+    return [one for one in rows.questions if one.answerable and one.gold_passages]
 
 
 def retrieval_examples(labels: Sequence[LabelRows], negatives: int) -> tuple[list[RetrievalExample], int]:
@@ -127,20 +114,15 @@ def retrieval_examples(labels: Sequence[LabelRows], negatives: int) -> tuple[lis
             for gold in gold_indices(question):
                 text = passage_search_text(rows.passages[gold])
                 found.append(RetrievalExample(question.id, rows.label.drug, question.question, text, texts))
-    return _grouped(found), lacking
-
-
-def _grouped(examples: Sequence[RetrievalExample]) -> list[RetrievalExample]:
-    pairs = [TrainingPair(one.id, one.question, one.positive, one.drug) for one in examples]
-    grouped = list(examples)
+    pairs = [TrainingPair(example.id, example.question, example.positive, example.drug) for example in found]
     for members in near_duplicate_groups(pairs):
         for at in members:
-            grouped[at] = replace(examples[at], group=examples[members[0]].id)
-    return grouped
+            found[at].group = found[members[0]].id
+    return found, lacking
 
 
 def train_retriever(
-    spec: RetrieverSpec,
+    spec: TrainingSpec,
     train: Sequence[RetrievalExample],
     validation: Sequence[RetrievalExample],
     out: Path,
@@ -150,21 +132,9 @@ def train_retriever(
 
     The loss is the cross-entropy of the gold passage among all passages of the batch. A batch has at most one example
     of a group of near-duplicates, and no text twice. Of the validation part, one example of each group is used.
-    Checkpoints are in `out`/checkpoints; a later call goes on from the newest whole one.
-
-    Args:
-        spec: the base model, and how it is trained.
-        train: the examples to learn from.
-        validation: the examples that decide when to stop.
-        out: a folder on a local disk.
-        report: is told of each step.
-
-    Returns:
-        The loss curve, whose losses are in nats a question.
-
-    Raises:
-        ModelMissing: the `models` extra is missing.
-        ValueError: the loss is not finite, or there are fewer groups of examples than a batch has.
+    Checkpoints are in `out`/checkpoints, on a local disk; a later call goes on from the newest whole one. Returns the
+    loss curve, in nats a question. Raises ModelMissing without the `models` extra, ValueError for a loss that is not
+    finite, or where there are fewer groups of examples than a batch has.
     """
     library = load_library("sentence_transformers")
     groups = len({one.group for one in train})
@@ -173,37 +143,27 @@ def train_retriever(
     load_library("transformers").set_seed(spec.seed)
     model = library.SentenceTransformer(spec.model, local_files_only=True)
     model.max_seq_length = min(spec.length, model.max_seq_length or spec.length)
-    trainer = library.SentenceTransformerTrainer(
-        model=model,
-        args=_arguments(spec, train, out, model),
-        train_dataset=_dataset(train),
-        eval_dataset=_dataset({one.group: one for one in validation}.values()),
-        loss=library.sentence_transformer.losses.MultipleNegativesRankingLoss(model),
-        callbacks=training_callbacks(spec.patience, report),
-    )
-    curve = run_training(trainer, batch=spec.batch, evaluate_every=spec.evaluate_every)
-    model.save_pretrained(str(out / "model"))
-    return curve
-
-
-def _arguments(spec: RetrieverSpec, train: Sequence[RetrievalExample], out: Path, model: Any) -> Any:
-    common = training_arguments(
-        out / "checkpoints",
-        rate=spec.rate,
-        epochs=spec.epochs,
-        seed=spec.seed,
-        report_to=spec.report_to,
-        bf16=has_bfloat16(),
-    )
-    return load_library("sentence_transformers").SentenceTransformerTrainingArguments(
-        **common,
+    query_prompt = model.prompts.get("query")  # the model is asked with it later as well
+    arguments = library.SentenceTransformerTrainingArguments(
+        **training_arguments(out / "checkpoints", spec, bf16=has_bfloat16()),
         per_device_train_batch_size=spec.batch,
         per_device_eval_batch_size=spec.batch,
         warmup_steps=_WARM_UP,
         dataloader_drop_last=True,  # only near-duplicates are left for the last batches
         batch_sampler=_BatchesWithoutNearDuplicates({(one.question, one.positive): one.group for one in train}),
-        prompts=_prompts(model),
+        prompts={"question": query_prompt} if query_prompt else {},
     )
+    trainer = library.SentenceTransformerTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=_dataset(train),
+        eval_dataset=_dataset({one.group: one for one in validation}.values()),
+        loss=library.sentence_transformer.losses.MultipleNegativesRankingLoss(model),
+        callbacks=training_callbacks(spec.patience, report),
+    )
+    curve = run_training(trainer, spec)
+    model.save_pretrained(str(out / "model"))
+    return curve
 
 
 def _dataset(examples: Iterable[RetrievalExample]) -> Any:
@@ -213,12 +173,6 @@ def _dataset(examples: Iterable[RetrievalExample]) -> Any:
         for one in examples
     ]
     return load_library("datasets").Dataset.from_list(rows)
-
-
-def _prompts(model: Any) -> dict[str, str]:
-    """Return the model's prompt for questions, with which it is asked later as well."""
-    prompt = model.prompts.get("query")
-    return {"question": prompt} if prompt else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,13 +194,7 @@ class _BatchesWithoutNearDuplicates:
 
 
 def score_encoder(encoder: SentenceEncoder, name: str, labels: Iterable[LabelRows]) -> Iterator[RetrievalScore]:
-    """Yield the scores of an encoder on the questions of labels, each searched within its label.
-
-    Args:
-        encoder: the encoder.
-        name: the name of the encoder in the scores.
-        labels: the labels, with all their passages.
-    """
+    """Yield the scores of an encoder, under this name, on the questions of labels, each searched within its label."""
     retriever = get_retriever("cosine")
     for rows in labels:
         questions, passages = answerable(rows), list(rows.passages.values())
@@ -262,8 +210,43 @@ def score_encoder(encoder: SentenceEncoder, name: str, labels: Iterable[LabelRow
                 yield score
 
 
-def retrieval_changes(scores: Sequence[RetrievalScore], *, seed: int, resamples: int) -> list[Change]:
-    """Return the means of the measures before and after, with intervals by bootstrap over drugs."""
-    measures = {name: (name, attrgetter(name)) for name in RETRIEVAL_MEASURES}
-    fields = RowFields(model="retriever", cluster="cluster", question="question_id")
-    return base_and_tuned(scores, measures, fields, seed=seed, resamples=resamples)
+def fine_tune_retriever(
+    run: RunDirectory,
+    spec: TrainingSpec,
+    build: RunDirectory,
+    negatives: int,
+    progress: Callable[[str, int, int, str], None],
+) -> None:
+    """Train an encoder on the questions of a build, with `negatives` hard negatives each, and score it.
+
+    Raises as `split_labels` and `train_retriever`.
+    """
+    progress("read", 0, 1, "")
+    parts, left_out = split_labels(read_labels(build), spec.seed)
+    learnt: dict[str, list[RetrievalExample]] = {}
+    for part in ("train", "validation"):
+        learnt[part], lacking = retrieval_examples(parts[part], negatives)
+        left_out["no_negative"] += lacking
+        write_records(run.part(f"examples/{part}", 0), learnt[part], RetrievalExample)
+    folder = Path(str(run.root))
+    curve = train_retriever(spec, learnt["train"], learnt["validation"], folder, lambda *step: progress("train", *step))
+    scores: list[RetrievalScore] = []
+    for at, (name, directory) in enumerate({BASE: spec.model, TUNED: str(folder / "model")}.items()):
+        encoder, held = SentenceEncoder(directory, fast=True), parts["test"]
+        for number, rows in enumerate(held, 1):
+            scores += score_encoder(encoder, name, [rows])
+            progress("score", at * len(held) + number, 2 * len(held), "")
+    write_records(run.file("curve.parquet"), curve, LossPoint)
+    write_records(run.part("scores", 0), scores, RetrievalScore)
+    metrics = [mean_metric(attrgetter(name), name) for name in RETRIEVAL_MEASURES]
+    fields = {"model": "retriever", "cluster": "cluster", "question": "question_id"}
+    write_changes(run, base_and_tuned(scores, metrics, **fields, seed=spec.seed, resamples=spec.resamples))
+    run.finish(
+        {
+            "labels": {part: len(held) for part, held in parts.items()},
+            "questions": {part: sum(len(answerable(rows)) for rows in held) for part, held in parts.items()},
+            "left_out": dict(Counter(left_out)),
+            **curve_summary(curve),
+            "encoder": str(folder / "model"),
+        }
+    )

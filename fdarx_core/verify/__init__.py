@@ -88,7 +88,7 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
     """Return an engine by its name.
 
     Args:
-        engine: `cross-encoder:MODEL` or `MODEL`, the directory, hub name or short name (`named_models`) of an NLI
+        engine: `cross-encoder:MODEL` or `MODEL`, the directory, hub name or short name (`NAMED_MODELS`) of an NLI
             cross-encoder; `language-model:ID@BASE_URL`, a language model on a server that needs no key; `exact`, which
             supports what stands in the text word for word, abstains elsewhere, and imports no torch; `auto`, a
             cross-encoder that is on this machine (`default_engine`), else `exact`. A `fdarx.Model` is a language model
@@ -101,7 +101,7 @@ def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:
 
         return LanguageModel(engine)
     if engine == AUTO:
-        from fdarx_core.verify.named_models import default_engine
+        from fdarx_core.verify.nli_model import default_engine
 
         engine = default_engine()
     if engine == "exact":

@@ -2,57 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from fdarx_core.retrieval import models
 from fdarx_core.retrieval.models import load_module
-from fdarx_core.retrieval.windows import Window, windows
+from fdarx_core.retrieval.windows import windows
 from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
 from fdarx_core.verify.nli_model import PURPOSE, OutputClasses, check_nli, load, name_of
 from fdarx_core.verify.numbers import check_numbers
 
-Ids: TypeAlias = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class InputTemplate:
-    """The special tokens before, between and after passage and claim, and the token types of all five pieces."""
-
-    before: Ids
-    between: Ids
-    after: Ids
-    types: tuple[int, int, int, int, int]
-
-    @classmethod
-    def of(cls, tokenizer: Any) -> InputTemplate:
-        """Return the template that a tokenizer uses, read from a sample pair."""
-        [shown] = tokenizer(["a"], ["a"]).encodings
-        sides, ids, types = list(shown.sequence_ids), np.array(shown.ids, np.int64), shown.type_ids
-        (first, end), (second, last) = ((sides.index(side), len(sides) - sides[::-1].index(side)) for side in (0, 1))
-        # the special tokens between have the type of the first text
-        return cls(
-            ids[:first], ids[end:second], ids[last:], (types[0], types[first], types[end], types[second], types[-1])
-        )
-
-    @property
-    def size(self) -> int:
-        return len(self.before) + len(self.between) + len(self.after)
-
-    def ids(self, passage: Ids, claim: Ids) -> Ids:
-        """Return the token ids of an input."""
-        return np.concatenate((self.before, passage, self.between, claim, self.after))
-
-    def token_types(self, passage: Ids, claim: Ids) -> Ids:
-        """Return the type of each token of `ids`."""
-        pieces = (self.before, passage, self.between, claim, self.after)
-        return np.repeat(np.array(self.types), [len(piece) for piece in pieces])
-
+Tokens: TypeAlias = Mapping[str, list[int]]
+"""One input of a model as its tokenizer returns it: `input_ids`, `attention_mask` and, for some, `token_type_ids`."""
 
 _LEAST_SHARE = 8
 """A passage that is cut gets at least this fraction (1/8) of the longest input; less holds no whole statement."""
@@ -60,47 +24,42 @@ _LEAST_SHARE = 8
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """One input: the tokens of the passage, of which the model reads a window, and those of the claim."""
+    """The tokens of `passage[start:end]` and of the claim, which the model reads together."""
 
-    passage: Ids
-    claim: Ids
-    window: Window
-
-    @property
-    def size(self) -> int:
-        return self.window.last - self.window.first + len(self.claim)
+    start: int
+    end: int
+    tokens: Tokens
 
 
-class InputBuilder:
-    """Makes the inputs of a model that reads up to `longest` tokens, with its tokenizer."""
-
-    def __init__(self, tokenizer: Any, longest: int) -> None:
-        self._tokenizer, self._longest = tokenizer, longest
-        self.frame = InputTemplate.of(tokenizer)
-
-    def of(self, pairs: Sequence[TextPair]) -> list[list[ModelInput] | Unjudged]:
-        """Return the inputs of each pair, one per window; no claim is cut. Equal texts are tokenized once."""
-        passages = self._encodings([pair.premise for pair in pairs])
-        claims = self._encodings([pair.hypothesis for pair in pairs])
-        return [self._inputs(pair.premise, passages[pair.premise], claims[pair.hypothesis]) for pair in pairs]
-
-    def _encodings(self, texts: Sequence[str]) -> dict[str, tuple[Ids, Any]]:
-        distinct = list(dict.fromkeys(texts))
-        if not distinct:
-            return {}
-        found = self._tokenizer(distinct, add_special_tokens=False, verbose=False).encodings
-        return {text: (np.array(one.ids, np.int64), one.offsets) for text, one in zip(distinct, found, strict=True)}
-
-    def _inputs(self, text: str, passage: tuple[Ids, Any], statement: tuple[Ids, Any]) -> list[ModelInput] | Unjudged:
-        (ids, spans), claim = passage, statement[0]
-        count, room = len(ids), self._longest - self.frame.size - len(claim)
-        if not count or not len(claim):
-            return Unjudged(f"no_text: the {'claim' if count else 'passage'} has no word")
-        if count <= room:
-            return [ModelInput(ids, claim, Window(0, len(text), 0, count))]
-        if room < self._longest // _LEAST_SHARE:
-            return Unjudged(f"claim_too_long: {len(claim)} tokens, where the model reads {self._longest} in all")
-        return [ModelInput(ids, claim, one) for one in windows(text, spans, room)]
+def model_inputs(tokenizer: Any, longest: int, pairs: Sequence[TextPair]) -> list[list[ModelInput] | Unjudged]:
+    """Return the inputs of each pair, of up to `longest` tokens, one a window of its passage; no claim is cut."""
+    if not pairs:
+        return []
+    whole = tokenizer([pair.premise for pair in pairs], [pair.hypothesis for pair in pairs], verbose=False)
+    found: list[list[ModelInput] | Unjudged] = []
+    for number, (pair, encoding) in enumerate(zip(pairs, whole.encodings, strict=True)):
+        sides = encoding.sequence_ids
+        spans = [span for span, side in zip(encoding.offsets, sides, strict=True) if side == 0]
+        claim = sides.count(1)
+        room = longest - (len(sides) - len(spans))
+        if not spans or not claim:
+            found.append(Unjudged(f"no_text: the {'claim' if spans else 'passage'} has no word"))
+        elif len(spans) <= room:
+            found.append([ModelInput(0, len(pair.premise), {name: rows[number] for name, rows in whole.items()})])
+        elif room < longest // _LEAST_SHARE:
+            found.append(Unjudged(f"claim_too_long: {claim} tokens, where the model reads {longest} in all"))
+        else:
+            places = windows(pair.premise, spans, room)
+            texts = [pair.premise[place.start : place.end] for place in places]
+            claims = [pair.hypothesis] * len(texts)
+            cut = tokenizer(texts, claims, truncation="only_first", max_length=longest)
+            found.append(
+                [
+                    ModelInput(place.start, place.end, {name: rows[at] for name, rows in cut.items()})
+                    for at, place in enumerate(places)
+                ]
+            )
+    return found
 
 
 FULL = 512
@@ -116,24 +75,22 @@ Outcome = list[float] | Unjudged
 class BatchRunner:
     """Runs one model; a batch holds at most `batch` × 512 tokens (on a CPU 512), padding included, or one input."""
 
-    def __init__(self, model: Any, tokenizer: Any, frame: InputTemplate, batch: int) -> None:
+    def __init__(self, model: Any, tokenizer: Any, batch: int) -> None:
         self._torch = load_module("torch", PURPOSE)
-        self._model, self._frame = model, frame
-        self._padding = tokenizer.pad_token_id or 0
-        self._typed = "token_type_ids" in tokenizer.model_input_names
+        self._model, self._padding = model, {"input_ids": tokenizer.pad_token_id or 0}
         self._tokens = FULL if self._model.device.type == "cpu" else FULL * batch
         self._threads = getattr(model, "threads", 1)
 
-    def probabilities(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
+    def probabilities(self, inputs: Sequence[Tokens]) -> list[Outcome]:
         """Return one outcome per input, in order, each within 1e-5 of its value alone (1e-2 in half precision)."""
         found: list[Outcome] = [Unjudged("")] * len(inputs)
         # the longest first: what is too much for the memory shows at once
-        order = sorted(range(len(inputs)), key=lambda number: -inputs[number].size)
+        order = sorted(range(len(inputs)), key=lambda number: -len(inputs[number]["input_ids"]))
 
         def batches() -> Iterator[list[int]]:
             start = 0
             while start < len(order):
-                size = max(1, self._tokens // self._length(inputs[order[start]]))
+                size = max(1, self._tokens // len(inputs[order[start]]["input_ids"]))
                 yield order[start : start + size]
                 start += size
 
@@ -147,52 +104,49 @@ class BatchRunner:
                     found[number] = outcome
         return found
 
-    def _length(self, one: ModelInput) -> int:
-        return one.size + self._frame.size
-
-    def _fitting(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
+    def _fitting(self, inputs: Sequence[Tokens]) -> list[Outcome]:
         """Return the outcomes of a batch, which is halved where it does not fit into the GPU's memory.
 
         The first input is the longest.
         """
+        length = len(inputs[0]["input_ids"])
         try:
-            return self._finite(inputs)
+            rows = self._run(inputs)
+            if self._model.dtype == self._torch.float16 and not all(map(_is_finite, rows)):
+                # some models' activations leave the range of half precision, as mDeBERTa's do
+                self._model.float()
+                rows = self._run(inputs)
+            broken = Unjudged("not_finite: the model's output is no number")
+            return [row if _is_finite(row) else broken for row in rows]
         except self._torch.OutOfMemoryError:
             if len(inputs) == 1:
-                return [Unjudged(f"out_of_memory: {self._length(inputs[0])} tokens, alone in their batch")]
+                return [Unjudged(f"out_of_memory: {length} tokens, alone in their batch")]
         # beyond the except clause, which would keep the failed batch's tensors alive
         self._torch.cuda.empty_cache()
         half = (len(inputs) + 1) // 2
-        self._tokens = min(self._tokens, half * self._length(inputs[0]))
+        self._tokens = min(self._tokens, half * length)
         return [*self._fitting(inputs[:half]), *self._fitting(inputs[half:])]
 
-    def _finite(self, inputs: Sequence[ModelInput]) -> list[Outcome]:
-        rows = self._run(inputs)
-        if self._model.dtype == self._torch.float16 and not np.isfinite(rows).all():
-            # some models' activations leave the range of half precision, as mDeBERTa's do
-            self._model.float()
-            rows = self._run(inputs)
-        broken = Unjudged("not_finite: the model's output is no number")
-        return [row if np.isfinite(row).all() else broken for row in rows]
-
-    def _run(self, inputs: Sequence[ModelInput]) -> list[list[float]]:
+    def _run(self, inputs: Sequence[Tokens]) -> list[list[float]]:
         with self._torch.inference_mode():
             logits = self._model(**self._tensors(inputs)).logits
             found: list[list[float]] = logits.float().softmax(-1).cpu().tolist()
         return found
 
-    def _tensors(self, inputs: Sequence[ModelInput]) -> dict[str, Any]:
-        shape = (len(inputs), self._length(inputs[0]))
-        arrays = {"input_ids": np.full(shape, self._padding), "attention_mask": np.zeros(shape, np.int64)}
-        if self._typed:
-            arrays["token_type_ids"] = np.zeros(shape, np.int64)
-        for row, one in enumerate(inputs):
-            passage, length = one.passage[one.window.first : one.window.last], self._length(one)
-            arrays["input_ids"][row, :length] = self._frame.ids(passage, one.claim)
-            arrays["attention_mask"][row, :length] = 1
-            if self._typed:
-                arrays["token_type_ids"][row, :length] = self._frame.token_types(passage, one.claim)
-        return {name: self._torch.from_numpy(array).to(self._model.device) for name, array in arrays.items()}
+    def _tensors(self, inputs: Sequence[Tokens]) -> dict[str, Any]:
+        padded = self._torch.nn.utils.rnn.pad_sequence
+        return {
+            name: padded(
+                [self._torch.tensor(one[name]) for one in inputs],
+                batch_first=True,
+                padding_value=self._padding.get(name, 0),
+            ).to(self._model.device)
+            for name in inputs[0]
+        }
+
+
+def _is_finite(row: list[float]) -> bool:
+    return all(map(isfinite, row))
 
 
 BATCH = 16
@@ -215,9 +169,8 @@ class CrossEncoder:
     ) -> None:
         self._classes = check_nli(model, labels)
         self.name = name_of(model)
-        network, tokenizer, longest = load(model, device or models.device())
-        self._inputs = InputBuilder(tokenizer, longest)
-        self._runner = BatchRunner(network, tokenizer, self._inputs.frame, batch)
+        network, self._tokenizer, self._longest = load(model, device or models.device())
+        self._runner = BatchRunner(network, self._tokenizer, batch)
 
     def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
         """Return one judgement for each pair, in order: that of `infer`, unless `check_numbers` objects."""
@@ -232,17 +185,14 @@ class CrossEncoder:
         """
         # pairs that differ in nothing that the model reads are judged once
         distinct = list(dict.fromkeys(TextPair(pair.premise, pair.hypothesis) for pair in pairs))
-        judged = dict(zip(distinct, self._judged(distinct), strict=True))
+        inputs = dict(zip(distinct, model_inputs(self._tokenizer, self._longest, distinct), strict=True))
+        flat = [one for found in inputs.values() if not isinstance(found, Unjudged) for one in found]
+        outcomes = iter(zip(flat, self._runner.probabilities([one.tokens for one in flat]), strict=True))
+        judged = {
+            pair: found if isinstance(found, Unjudged) else best([next(outcomes) for _ in found], self._classes)
+            for pair, found in inputs.items()
+        }
         return [judged[TextPair(pair.premise, pair.hypothesis)] for pair in pairs]
-
-    def _judged(self, pairs: Sequence[TextPair]) -> list[Judgement]:
-        readings = self._inputs.of(pairs)
-        flat = [one for found in readings if not isinstance(found, Unjudged) for one in found]
-        outcomes = iter(zip(flat, self._runner.probabilities(flat), strict=True))
-        return [
-            found if isinstance(found, Unjudged) else best([next(outcomes) for _ in found], self._classes)
-            for found in readings
-        ]
 
 
 def best(outcomes: Sequence[tuple[ModelInput, Outcome]], classes: OutputClasses) -> Judgement:
@@ -250,14 +200,10 @@ def best(outcomes: Sequence[tuple[ModelInput, Outcome]], classes: OutputClasses)
 
     Where one window could not be run, the pair is unjudged.
     """
-    for _, outcome in outcomes:
-        if isinstance(outcome, Unjudged):
-            return outcome
-    found = [_inference(one, outcome, classes) for one, outcome in outcomes if not isinstance(outcome, Unjudged)]
-    chosen = max(range(len(found)), key=lambda number: max(found[number].entailment, found[number].contradiction))
-    return found[chosen]
-
-
-def _inference(one: ModelInput, row: list[float], classes: OutputClasses) -> Inference:
-    contradiction = 0.0 if classes.contradiction is None else row[classes.contradiction]
-    return Inference(row[classes.entailment], row[classes.neutral], contradiction, one.window.start, one.window.end)
+    found = list[Inference]()
+    for read, row in outcomes:
+        if isinstance(row, Unjudged):
+            return row
+        contradiction = 0.0 if classes.contradiction is None else row[classes.contradiction]
+        found.append(Inference(row[classes.entailment], row[classes.neutral], contradiction, read.start, read.end))
+    return max(found, key=lambda inference: max(inference.entailment, inference.contradiction))

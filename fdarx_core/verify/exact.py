@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from unicodedata import category
 
-from fdarx_core.baseline.sentences import sentence_spans
+from fdarx_core.text.sentences import sentence_spans
 from fdarx_core.verify.engine import UNDECIDED, Inference, RuleEngine, TextPair
 from fdarx_core.verify.numbers import missing_number
 
@@ -43,9 +43,12 @@ def quoted_span(statement: str, text: str) -> Span | None:
 
     Several sentences of a statement have to follow each other in the text: apart they may speak of something else.
     """
-    quotable = _quotable(text)
+    lowered = text.lower()
     for written in dict.fromkeys((statement, " ".join(statement.split()))):
         first, *others = sentences_of(written) or [()]
+        if not all(word in lowered for word in first if word.isalnum()):
+            continue  # the text, which takes long to read, is read only if it has the words
+        quotable = _quotable(text)
         for number, start, end in quotable.get(first, ()):
             for words in others:
                 number += 1
@@ -82,12 +85,11 @@ def words_of(text: str) -> Words:
     return tuple(
         "-" if found["minus"] else found[0].lower()
         for found in _TOKEN.finditer(text)
-        if found["minus"] or _is_compared(found[0])
+        if found["minus"]
+        or (token := found[0])[-1].isalnum()
+        or token in _COMPARED
+        or (category(token)[0] == "S" and token not in _IGNORED)
     )
-
-
-def _is_compared(token: str) -> bool:
-    return token[-1].isalnum() or token in _COMPARED or (category(token)[0] == "S" and token not in _IGNORED)
 
 
 @lru_cache(maxsize=1024)

@@ -66,17 +66,13 @@ class LanguageModel:
         replies = self._model.ask_many(JUDGE_CLAIM, list(map(judge_asked, groups)), return_exceptions=True)
         judged: dict[TextPair, Judgement] = {}
         for group, reply in zip(groups, replies, strict=True):
-            judged |= zip(group, _judgements(reply, group), strict=True)
+            try:
+                if isinstance(reply, Unparsable):
+                    raise reply
+                judged |= zip(group, _inferences(reply, group), strict=True)
+            except Unparsable as error:
+                judged |= dict.fromkeys(group, Unjudged(f"{error.reason}: {error.detail}"))
         return [judged[pair] for pair in pairs]
-
-
-def _judgements(reply: JudgeClaimReply | Unparsable, pairs: Sequence[TextPair]) -> Sequence[Judgement]:
-    try:
-        if isinstance(reply, Unparsable):
-            raise reply
-        return _inferences(reply, pairs)
-    except Unparsable as error:
-        return [Unjudged(f"{error.reason}: {error.detail}")] * len(pairs)
 
 
 def judge_asked(pairs: Sequence[TextPair]) -> dict[str, Any]:
@@ -100,16 +96,13 @@ def _inferences(reply: JudgeClaimReply, pairs: Sequence[TextPair]) -> list[Judge
     numbers = sorted(one.passage for one in reply.verdicts)
     if numbers != list(range(1, len(pairs) + 1)):
         raise Unparsable("wrong_passages", f"verdicts on {numbers}, due were 1 to {len(pairs)}")
-    said = {one.passage: one for one in reply.verdicts}
-    return [check_numbers(one, _certain(said[number], one.premise)) for number, one in enumerate(pairs, 1)]
-
-
-def _certain(said: PassageVerdict, text: str) -> Inference:
-    supported, contradicted = float(said.verdict == "supported"), float(said.verdict == "contradicted")
-    place = _place_of(said.quote, text)
-    return Inference(
-        supported, 1 - supported - contradicted, contradicted, *place, said.reason, said.verdict == "other_drug"
-    )
+    found = list[Judgement]()
+    for pair, one in zip(pairs, sorted(reply.verdicts, key=lambda verdict: verdict.passage), strict=True):
+        supported, contradicted = float(one.verdict == "supported"), float(one.verdict == "contradicted")
+        neutral, place = 1 - supported - contradicted, _place_of(one.quote, pair.premise)
+        other_drug = one.verdict == "other_drug"
+        found.append(check_numbers(pair, Inference(supported, neutral, contradicted, *place, one.reason, other_drug)))
+    return found
 
 
 def _place_of(quote: str, text: str) -> tuple[int, int]:

@@ -1,18 +1,96 @@
-"""An NLI cross-encoder on a disk or on the hub: its files, its output classes, loading it."""
+"""NLI cross-encoders: their names, their files on a disk or on the hub, their output classes, and loading them.
+
+On a CPU they run by onnxruntime, which takes less CPU time for a pair than torch.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
+import os
 import re
+import tempfile
+import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from fdarx_core.retrieval.models import ModelMissing, load_module
-from fdarx_core.verify.named_models import resolve
-from fdarx_core.verify.onnx_model import on_onnxruntime
+
+DIRECTORY_VARIABLE = "FDARX_VERIFIER"
+"""The environment variable with the directory of the cross-encoder that `auto` takes."""
+
+
+class NamedModel(NamedTuple):
+    """A model on the hub, the commit that is loaded, and the order of its outputs where its configuration lacks it."""
+
+    hub_name: str
+    revision: str
+    labels: Sequence[str] | None = None
+
+
+NAMED_MODELS = {
+    "general": NamedModel(  # licence MIT; MultiNLI matched 0.903
+        "MoritzLaurer/DeBERTa-v3-base-mnli-fever-anli", revision="6f5cf0a2b59cabb106aca4c287eed12e357e90eb"
+    ),
+    "biomedical": NamedModel(  # no licence stated; MultiNLI and MedNLI 0.867
+        "pritamdeka/PubMedBERT-MNLI-MedNLI",
+        revision="f1b6ce2e0d49f295b4cbcdc56c01b5fab6d068ab",
+        labels=("contradiction", "entailment", "neutral"),
+    ),
+}
+"""The models that `cross-encoder:NAME` loads; `cross-encoder` alone is the general one. Source: their model cards."""
+
+
+def resolve(model: str) -> tuple[str, str | None, Sequence[str] | None]:
+    """Return the directory or hub name of a model, its revision (None for the newest), and the order of its outputs.
+
+    Args:
+        model: a name of `NAMED_MODELS`, "" for the general one, a directory, or HUB_NAME, HUB_NAME@REVISION.
+    """
+    if Path(model).is_dir() and model:
+        return model, None, None
+    if known := NAMED_MODELS.get(model or "general"):
+        return known
+    name, _, revision = model.partition("@")
+    return name, revision or None, None
+
+
+def default_engine() -> str:
+    """Return the name of the engine that needs no download, as `open_engine` takes it.
+
+    The cross-encoder in the directory that FDARX_VERIFIER names; else a named model that is in the local cache of the
+    hub; else, and where transformers or torch is not installed, `exact`.
+
+    Raises:
+        ModelMissing: FDARX_VERIFIER does not name a directory.
+    """
+    directory = os.environ.get(DIRECTORY_VARIABLE, "")
+    if directory and not Path(directory).is_dir():
+        raise ModelMissing(f"{DIRECTORY_VARIABLE}={directory} is not a directory; give that of an NLI cross-encoder")
+    if find_spec("transformers") is None or find_spec("torch") is None:
+        return "exact"
+    if directory:
+        return f"cross-encoder:{directory}"
+    return next((f"cross-encoder:{name}" for name, one in NAMED_MODELS.items() if _is_cached(one)), "exact")
+
+
+def _is_cached(model: NamedModel) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    def is_cached(file: str) -> bool:
+        return isinstance(try_to_load_from_cache(model.hub_name, file, revision=model.revision), str)
+
+    tokenizers = ("tokenizer.json", "vocab.txt", "spm.model")
+    weights = ("model.safetensors", "pytorch_model.bin")
+    return is_cached("config.json") and any(map(is_cached, weights)) and any(map(is_cached, tokenizers))
+
 
 OPTION = "--nli-labels"
 _EXAMPLE = f"{OPTION} contradiction,entailment,neutral"
@@ -48,25 +126,17 @@ def classes_of(model: str, outputs: Sequence[str], given: Sequence[str] | None =
     if given is not None and len(given) != len(outputs):
         raise ModelMissing(f"{OPTION} {','.join(given)}: {model} has {len(outputs)} outputs ({', '.join(outputs)})")
     names = outputs if given is None else given
-    kinds = [_kind(name) for name in names]
+    letters = [_NOT_LETTER.sub("", name.lower()) for name in names]
+    kinds = [next((kind for kind, written in _KINDS.items() if written.match(one)), "") for one in letters]
     if sorted(kinds) == ["contradiction", "entailment", "neutral"]:
         return OutputClasses(kinds.index("entailment"), kinds.index("neutral"), kinds.index("contradiction"))
     if sorted(kinds) == ["entailment", "not_entailment"]:
         return OutputClasses(kinds.index("entailment"), kinds.index("not_entailment"), None)
-    raise ModelMissing(_unclear(model, names, given is not None))
-
-
-def _kind(name: str) -> str:
-    letters = _NOT_LETTER.sub("", name.lower())
-    return next((kind for kind, written in _KINDS.items() if written.match(letters)), "")
-
-
-def _unclear(model: str, names: Sequence[str], given: bool) -> str:
     expected = "entailment, neutral and contradiction, or entailment and not_entailment"
-    if given:
-        return f"{OPTION} {','.join(names)}: expected {expected}, in the order of the outputs of {model}"
+    if given is not None:
+        raise ModelMissing(f"{OPTION} {','.join(names)}: expected {expected}, in the order of the outputs of {model}")
     remedy = f"give their order as its model card has it, say {_EXAMPLE}" if len(names) in (2, 3) else "take another"
-    return f"{model} names its outputs {', '.join(names) or '(none)'}, not {expected}; {remedy}"
+    raise ModelMissing(f"{model} names its outputs {', '.join(names) or '(none)'}, not {expected}; {remedy}")
 
 
 PURPOSE = "an NLI model"
@@ -83,7 +153,7 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "senten
 def check_nli(model: str, labels: Sequence[str] | None = None) -> OutputClasses:
     """Return the class of each output of a model without loading its weights; a hub name is looked up.
 
-    `model` is as `named_models.resolve` takes it. `labels` names the outputs in order, if the model's configuration
+    `model` is as `resolve` takes it. `labels` names the outputs in order, if the model's configuration
     does not. Raises `ModelMissing` if the model is not an NLI cross-encoder, and if the extra is not installed.
     """
     if find_spec("transformers") is None or find_spec("torch") is None:
@@ -93,7 +163,10 @@ def check_nli(model: str, labels: Sequence[str] | None = None) -> OutputClasses:
     kinds = config.get("architectures") or []
     if kinds and not any(kind.endswith("ForSequenceClassification") for kind in kinds):
         raise ModelMissing(f"{model} is a {kinds[0]}, no NLI model: its class ends in ForSequenceClassification")
-    return classes_of(model, _outputs(config), known if labels is None else labels)
+    # a configuration may omit the names of outputs that are only numbered
+    named = config.get("id2label") or {number: f"LABEL_{number}" for number in range(2)}
+    outputs = [str(name) for _, name in sorted(named.items(), key=lambda item: int(item[0]))]
+    return classes_of(model, outputs, known if labels is None else labels)
 
 
 def name_of(model: str) -> str:
@@ -131,10 +204,20 @@ def load(model: str, device: str) -> tuple[Any, Any, int]:
 def _config(model: str, revision: str | None) -> dict[str, Any]:
     folder = Path(model)
     if folder.is_dir():
-        _check_files(folder)
         file = folder / "config.json"
+        if not file.is_file():
+            raise ModelMissing(f"{folder} is not a model directory, it has no config.json")
+        if not any((folder / f"{name}{end}").is_file() for name in _WEIGHTS for end in ("", ".index.json")):
+            raise ModelMissing(f"{folder} has no weights: neither {' nor '.join(_WEIGHTS)}; download the model whole")
+        if not any((folder / name).is_file() for name in _TOKENIZERS):
+            raise ModelMissing(f"{folder} has no tokenizer: none of {', '.join(_TOKENIZERS)}; download the model whole")
     elif _HUB_NAME.fullmatch(model):
-        file = _from_hub(model, revision)
+        try:
+            hub = load_module("huggingface_hub", PURPOSE)
+            file = Path(hub.hf_hub_download(model, "config.json", revision=revision))
+        except (OSError, ValueError) as error:
+            why = " ".join(str(error).split())[:300]
+            raise ModelMissing(f"{model} is not a directory, and can't be loaded from the hub: {why}") from error
     else:
         raise ModelMissing(f"{model} is not a directory; give that of a downloaded NLI model, or a name on the hub")
     try:
@@ -142,29 +225,6 @@ def _config(model: str, revision: str | None) -> dict[str, Any]:
     except ValueError as error:
         raise ModelMissing(f"{file}: not JSON: {error}; download the model again") from error
     return config
-
-
-def _check_files(folder: Path) -> None:
-    if not (folder / "config.json").is_file():
-        raise ModelMissing(f"{folder} is not a model directory, it has no config.json")
-    if not any((folder / f"{name}{end}").is_file() for name in _WEIGHTS for end in ("", ".index.json")):
-        raise ModelMissing(f"{folder} has no weights: neither {' nor '.join(_WEIGHTS)}; download the model whole")
-    if not any((folder / name).is_file() for name in _TOKENIZERS):
-        raise ModelMissing(f"{folder} has no tokenizer: none of {', '.join(_TOKENIZERS)}; download the model whole")
-
-
-def _from_hub(model: str, revision: str | None) -> Path:
-    try:
-        return Path(load_module("huggingface_hub", PURPOSE).hf_hub_download(model, "config.json", revision=revision))
-    except (OSError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise ModelMissing(f"{model} is not a directory, and can't be loaded from the hub: {why[:300]}") from error
-
-
-def _outputs(config: dict[str, Any]) -> list[str]:
-    """Return the names of the outputs in order. A configuration may omit them if they are only numbered."""
-    names = config.get("id2label") or {number: f"LABEL_{number}" for number in range(2)}
-    return [str(name) for _, name in sorted(names.items(), key=lambda item: int(item[0]))]
 
 
 def _longest(network: Any, tokenizer: Any) -> int:
@@ -176,3 +236,99 @@ def _longest(network: Any, tokenizer: Any) -> int:
             found.append(module.num_embeddings - module.padding_idx - 1)
     known = [int(one) for one in found if one and 0 < one < _UNBOUNDED]
     return min(known, default=_USUAL_LONGEST)
+
+
+_LOG = logging.getLogger(__name__)
+_TOLERANCE = 1e-4
+"""The largest difference of logits between the exported and the original model, which rounding alone may cause."""
+
+
+class OnnxClassifier:
+    """A model that was exported to a file; it is called as the original, and returns the same `logits`.
+
+    Each call uses one thread, and `threads` calls may run at once: threads that share a batch wait for each other.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._torch, runtime = (load_module(name, PURPOSE) for name in ("torch", "onnxruntime"))
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.threads: int = self._torch.get_num_threads()
+        self._session = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        self._names = [one.name for one in self._session.get_inputs()]
+        self.device, self.dtype = self._torch.device("cpu"), self._torch.float32
+
+    def __call__(self, **inputs: Any) -> SimpleNamespace:
+        [logits] = self._session.run(None, {name: inputs[name].numpy() for name in self._names})
+        return SimpleNamespace(logits=self._torch.from_numpy(logits))
+
+
+def on_onnxruntime(network: Any, inputs: Sequence[str]) -> Any:
+    """Return an `OnnxClassifier` of a model, or the model itself where that fails or onnxruntime is not installed.
+
+    The export is kept in the user's cache folder (XDG_CACHE_HOME, else ~/.cache), under a hash of the weights, the
+    configuration and the versions of the libraries, and made once. The model is on a CPU, in single precision.
+    """
+    if not (find_spec("onnxruntime") and find_spec("onnx")):
+        _LOG.info("onnxruntime or onnx is not installed; the model runs on torch: pip install 'fdarx[models]'")
+        return network
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fdarx" / "onnx"
+    file = folder / f"{_digest(network, inputs)}.onnx"
+    attention = network.config._attn_implementation
+    try:
+        if not file.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            # onnxruntime optimizes plain attention, and not the operations that the other kinds are exported as
+            network.set_attn_implementation("eager")
+            _export(network, inputs, file)
+        return OnnxClassifier(file)
+    except Exception as error:  # torch and onnxruntime raise many kinds
+        network.set_attn_implementation(attention)
+        _LOG.warning("%s runs on torch, its export to ONNX failed: %s", type(network).__name__, error)
+        return network
+
+
+def _digest(network: Any, inputs: Sequence[str]) -> str:
+    """Return a hash of what an export depends on."""
+    versions = [version(name) for name in ("torch", "transformers", "onnx")]
+    found = hashlib.sha256(repr((network.config.to_json_string(), versions, inputs)).encode())
+    for weight in network.state_dict().values():
+        found.update(weight.contiguous().numpy())
+    return found.hexdigest()[:32]
+
+
+def _export(network: Any, inputs: Sequence[str], file: Path) -> None:
+    """Export a model to a file, which appears whole or not at all. Raises ValueError where the logits differ."""
+    torch = load_module("torch", PURPOSE)
+    axes = {name: {0: "pairs", 1: "tokens"} for name in inputs}
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        made = Path(folder) / file.name
+        with warnings.catch_warnings(), _first_token(network):
+            warnings.simplefilter("ignore")  # of what a trace fixes: the comparison below would show it
+            torch.onnx.export(
+                network, (), made, kwargs=_sample(torch, inputs, 2, 16), input_names=[*inputs],
+                output_names=["logits"], dynamic_axes=axes, dynamo=False,
+            )  # fmt: skip
+        sample = _sample(torch, inputs, 3, 40)
+        with torch.inference_mode():
+            off = (OnnxClassifier(made)(**sample).logits - network(**sample).logits).abs().max().item()
+        if not off <= _TOLERANCE:
+            raise ValueError(f"the logits differ by {off:.2g}")
+        made.replace(file)
+
+
+def _sample(torch: Any, inputs: Sequence[str], rows: int, tokens: int) -> dict[str, Any]:
+    ids = torch.arange(rows * tokens).reshape(rows, tokens)
+    return {name: ids if name == "input_ids" else torch.full_like(ids, name == "attention_mask") for name in inputs}
+
+
+def _first_token(network: Any) -> AbstractContextManager[Any]:
+    """Let the last layer of a model in BERT's form compute the first token alone, the only one that its head reads."""
+    try:
+        output = network.base_model.encoder.layer[-1].attention.output
+    except AttributeError:
+        return nullcontext()
+    handle: AbstractContextManager[Any] = output.register_forward_pre_hook(
+        lambda _, given: tuple(one[:, :1] for one in given)
+    )
+    return handle

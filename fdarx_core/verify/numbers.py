@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+from math import isclose
 
-from fdarx_core.baseline.numbers import Intervals, Quantity, extract_intervals, extract_quantities
-from fdarx_core.baseline.tokens import normalize
+from fdarx_core.text.numbers import Intervals, Quantity, extract_intervals, find_quantities
+from fdarx_core.text.tokens import normalize
 from fdarx_core.verify.engine import UNDECIDED, Inference, Judgement, TextPair, Unjudged
 
 LEAST_PLAIN = 10
@@ -34,24 +35,51 @@ def missing_number(pair: TextPair, plain: Collection[float] = ()) -> str:
     without a unit, as the cells of a table do, may have any. Of two equal amounts, one at least and one at most differ.
     Numbers without a unit may also be among those of `plain`.
     """
-    said, intervals, _ = _numbers(pair.hypothesis)
+    return number_not_in(pair.hypothesis, (pair.premise, pair.beside, pair.heading, pair.question), plain)
+
+
+def number_not_in(statement: str, texts: Iterable[str], plain: Collection[float] = ()) -> str:
+    """Return the first number or dosing interval of a statement that none of some texts holds, "" for none.
+
+    Numbers are compared as `missing_number` says. An amount that the statement computes is not missing: a dose for a
+    weight, as 100 mg of 5 mg/kg for 20 kg, or half of an amount that it calls half. Each text is read once, and then
+    kept.
+    """
+    intervals, rest, _ = _numbers(statement)
+    said = [one for _, _, one in find_quantities(rest)]
     compared = [one for one in said if one.unit or one.bound or (one.raw >= LEAST_PLAIN and one.raw not in plain)]
     if not (compared or intervals.stated):
         return ""
-    _, known, held = _numbers("\n".join((pair.premise, pair.beside, pair.heading, pair.question)))
+    read = [_numbers(text) for text in texts if text]
+    meant = frozenset[float]().union(*(known.meant for known, _, _ in read))
+    known = [quantity for _, _, held in read for quantity in held]
     for one in compared:
-        if not any(_same(one, other) for other in held):
-            return one.text
-    return next((f"every {hours:g} hours" for hours in sorted(intervals.stated - known.meant)), "")
+        period = one.raw == 1 and one.unit == "h" and one.value in meant  # "in one day" for "a day"
+        if not period and not _is_held(one, known):
+            stated = [quantity for quantity in said if _is_held(quantity, known)]
+            if not _is_computed(one, stated, halved="half" in rest):
+                return one.text
+    return next((f"every {hours:g} hours" for hours in sorted(intervals.stated - meant)), "")
 
 
-def _same(one: Quantity, other: Quantity) -> bool:
-    return one.equals(other) and not (one.bound and other.bound and one.bound != other.bound)
+def _is_held(quantity: Quantity, known: Sequence[Quantity]) -> bool:
+    same = (other for other in known if quantity.equals(other))
+    return any(not quantity.bound or not other.bound or quantity.bound == other.bound for other in same)
 
 
-@lru_cache(maxsize=1024)
-def _numbers(text: str) -> tuple[tuple[Quantity, ...], Intervals, tuple[Quantity, ...]]:
-    """Return the quantities of a text outside its dosing intervals, these intervals, and all its quantities."""
+def _is_computed(quantity: Quantity, stated: Sequence[Quantity], *, halved: bool) -> bool:
+    """Return whether an amount is half of a stated one, or the product of one per unit and a number of these units."""
+    if halved and any(other.unit == quantity.unit and other.value == 2 * quantity.value for other in stated):
+        return True
+    return any(
+        rate.unit == f"{quantity.unit}/{other.unit}" and isclose(rate.value * other.value, quantity.value, rel_tol=1e-6)
+        for rate in stated
+        for other in stated
+    )
+
+
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> tuple[Intervals, str, tuple[Quantity, ...]]:
+    """Return the dosing intervals of a text, its normal form outside of these, and all its quantities."""
     normal = normalize(text, literal=True)
-    intervals, rest = extract_intervals(normal)
-    return extract_quantities(rest)[0], intervals, extract_quantities(normal)[0]
+    return *extract_intervals(normal), tuple(quantity for _, _, quantity in find_quantities(normal))

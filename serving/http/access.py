@@ -11,7 +11,10 @@ import secrets
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+from fdarx_core.specs.serve import ServiceSettings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 UPLOAD = "upload"
@@ -20,13 +23,36 @@ _LINE = re.compile(rf"({_NAME.pattern}):([0-9a-f]{{64}})(?::({UPLOAD}))?")
 _MAX_CLIENTS = 10_000
 
 
-def load_keys(file: Path) -> dict[str, str]:
-    """Read the SHA-256 hashes of the API keys, by name. Raises ValueError as `load_rights` does."""
-    return {name: digest for name, (digest, _) in load_rights(file).items()}
+@dataclass(frozen=True, slots=True)
+class ApiKeys:
+    """The API keys of a service.
+
+    Attributes:
+        hashes: the SHA-256 hash of each key by its name; None where no key is required.
+        uploaders: the names of the keys that may add documents; "" where all clients may without a key.
+    """
+
+    hashes: Mapping[str, str] | None
+    uploaders: frozenset[str]
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> ApiKeys:
+        """Return the keys of a service. Raises ValueError as `read_keys` does."""
+        if settings.keys_file is None:
+            return cls(None, frozenset([""] if settings.upload else []))
+        return read_keys(settings.keys_file)
+
+    def name_of(self, key: bytes) -> str | None:
+        """Return the name of a key, None where it is unknown. The time that this takes does not depend on the key."""
+        digest, found = hashlib.sha256(key).hexdigest(), None
+        for name, known in (self.hashes or {}).items():
+            if hmac.compare_digest(known, digest):
+                found = name
+        return found
 
 
-def load_rights(file: Path) -> dict[str, tuple[str, bool]]:
-    """Read the API keys by name: the SHA-256 hash of each, and whether it may add documents.
+def read_keys(file: Path) -> ApiKeys:
+    """Read the API keys of a file.
 
     Raises ValueError, with the number of the line, where the file can't be read or has a line that is neither NAME:HASH
     nor NAME:HASH:upload.
@@ -35,7 +61,7 @@ def load_rights(file: Path) -> dict[str, tuple[str, bool]]:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{file}: the keys can't be read ({type(error).__name__}): check keys_file") from None
-    keys: dict[str, tuple[str, bool]] = {}
+    hashes, uploaders = dict[str, str](), set[str]()
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -45,19 +71,11 @@ def load_rights(file: Path) -> dict[str, tuple[str, bool]]:
                 f"{file}:{number}: not a line NAME:SHA-256 or NAME:SHA-256:{UPLOAD}; create keys with "
                 "`fdarx serve --new-key`"
             )
-        if match[1] in keys:
+        if match[1] in hashes:
             raise ValueError(f"{file}:{number}: a second key named {match[1]}: delete one of the two lines")
-        keys[match[1]] = match[2], match[3] is not None
-    return keys
-
-
-def name_of_key(key: bytes, hashes: Mapping[str, str]) -> str | None:
-    """Return the name of a key, None where it is unknown. The time that this takes does not depend on the key."""
-    digest, found = hashlib.sha256(key).hexdigest(), None
-    for name, known in hashes.items():
-        if hmac.compare_digest(known, digest):
-            found = name
-    return found
+        hashes[match[1]] = match[2]
+        uploaders.update([match[1]] if match[3] else [])
+    return ApiKeys(hashes, frozenset(uploaders))
 
 
 def key_of_request(headers: Mapping[str, str]) -> bytes:
@@ -76,7 +94,7 @@ def add_key(file: Path, name: str, *, upload: bool = False) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} can't name a key: use up to 64 letters, digits, '.', '_' and '-'")
-    if file.exists() and name in load_keys(file):
+    if file.exists() and name in (read_keys(file).hashes or {}):
         raise ValueError(f"{file} has a key named {name}: choose another name, or delete its line to revoke it")
     key = secrets.token_urlsafe(32)
     right = f":{UPLOAD}" if upload else ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,19 +18,27 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from fdarx_core.documents import READ_ENDINGS
-from fdarx_core.rag.answers import AnswerPiece
+from fdarx_core.rag.gated_reply import AnswerPiece
 from fdarx_core.rag.strategies import STRATEGIES
-from serving.http.answering import AnswerService, RetrievedRequest, select_corpus
+from fdarx_core.specs.serve import ServiceSettings
+from serving.http.access import ApiKeys
+from serving.http.answering import AnswerService, select_corpus
 from serving.http.backend import Record, ServiceBackend
 from serving.http.chat import chat_routes
-from serving.http.error_schemas import error_responses
 from serving.http.feedback import FeedbackFile, feedback_routes
-from serving.http.hosts import HostMiddleware
 from serving.http.labels import label_routes
 from serving.http.logs import request_log
 from serving.http.mcp import McpServer
-from serving.http.middleware import AdmissionMiddleware, RequestMiddleware
-from serving.http.responses import ApiError, EventStream, add_error_handlers, json_reply, sse_event
+from serving.http.middleware import AdmissionMiddleware, HostMiddleware, RequestMiddleware
+from serving.http.responses import (
+    STREAMED,
+    ApiError,
+    EventStream,
+    add_error_handlers,
+    error_responses,
+    json_reply,
+    sse_event,
+)
 from serving.http.schemas import (
     AnswerReply,
     AnswerRequest,
@@ -42,8 +50,7 @@ from serving.http.schemas import (
     SearchRequest,
     ShortText,
 )
-from serving.http.uploads import Uploaders, upload_routes
-from serving.settings import ServiceSettings
+from serving.http.uploads import upload_routes
 
 _Corpus = Annotated[ShortText | None, Query(description="One of GET /v1/corpora; by default the first.")]
 _Prefix = Annotated[ShortText, Query(description="Text that names begin with or contain. Empty: any name.")]
@@ -63,51 +70,46 @@ class ReadinessReply(BaseModel):
 
 def answer_routes(service: AnswerService) -> APIRouter:
     """Return the routes POST /v1/answers and POST /v1/search."""
-    router = APIRouter(prefix="/v1", tags=["Questions"])
-    streamed = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-    answers = {200: {"model": AnswerReply, "description": "The answer.", **streamed}} | error_responses(404)
-    searches = {200: {"model": SearchReply, "description": "The passages found."}} | error_responses(404)
+    router = APIRouter(prefix="/v1", tags=["Questions"], responses=error_responses() | error_responses(404))
 
-    @router.post("/answers", responses=answers, response_class=Response)
+    @router.post("/answers", response_model=AnswerReply, responses=STREAMED, response_description="The answer.")
     async def answer(body: AnswerRequest, request: Request) -> Response:
         """Answer a question from a corpus, with citations; with `history`, as the next question of a conversation.
 
         If the model can't be asked, the reply has the passages without an answer, and `degraded` says why.
         """
         log = request_log(request.scope)
-        retrieved = await service.retrieve(body.question, body.corpus, body, log, body.turns())
         if body.stream:
-            return EventStream(_events(service, retrieved), retrieved.log)
-        return json_reply(await service.answer(retrieved))
+            events = service.stream(body, log)
+            return EventStream(_events(await anext(events), events), log)
+        return json_reply(await service.answer(body, log))
 
-    @router.post("/search", responses=searches, response_class=Response)
+    @router.post("/search", response_model=SearchReply, response_description="The passages found.")
     async def search(body: SearchRequest, request: Request) -> Response:
         """Find passages, without an answer."""
-        log = request_log(request.scope)
-        return json_reply(await service.search(body.question, body.corpus, body, log, body.turns()))
+        return json_reply(await service.search(body, request_log(request.scope)))
 
     return router
 
 
-async def _events(service: AnswerService, retrieved: RetrievedRequest) -> AsyncGenerator[bytes, None]:
-    yield sse_event("passages", retrieved.reply)
-    async with aclosing(service.stream(retrieved)) as pieces:
-        async for piece in pieces:
-            if isinstance(piece, AnswerPiece):
-                statements = [asdict(one) for one in piece.statements]
-                yield sse_event("delta", {"text": piece.text, "statements": statements})
+async def _events(
+    reply: Any, events: AsyncGenerator[AnswerPiece | dict[str, Any], None]
+) -> AsyncGenerator[bytes, None]:
+    yield sse_event("passages", reply)
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, AnswerPiece):
+                yield sse_event("delta", {"text": event.text, "statements": event.statements})
             else:
-                yield sse_event("done", piece)
+                yield sse_event("done", event)
 
 
 def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRouter:
     """Return the routes GET /v1/corpora, /names, /filters and /passages, for building requests and citing."""
-    router, uploaders = APIRouter(prefix="/v1", tags=["Corpora"]), Uploaders(settings)
+    router = APIRouter(prefix="/v1", tags=["Corpora"], responses=error_responses())
+    uploaders = ApiKeys.of(settings).uploaders
 
-    def responses(model: Any, *errors: int) -> dict[int | str, dict[str, Any]]:
-        return {200: {"model": model}} | error_responses(*errors)
-
-    @router.get("/corpora", responses=responses(CorporaReply), response_class=Response)
+    @router.get("/corpora", response_model=CorporaReply)
     async def corpora(request: Request) -> Response:
         """List the corpora, strategies and post-processors, and the defaults of requests."""
         served = backend.corpora()
@@ -121,29 +123,29 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
         }
         return json_reply(
             {
-                "corpora": [{**asdict(one), "retrievers": list(one.retrievers)} for one in served.values()],
+                "corpora": list(served.values()),
                 "strategies": strategies,
                 "postprocessors": list(backend.postprocessors),
                 "feedback": settings.feedback is not None,
-                "upload": list(READ_ENDINGS) if uploaders.allow(request_log(request.scope).key) else [],
+                "upload": list(READ_ENDINGS) if request_log(request.scope).key in uploaders else [],
                 "model": backend.answerer,
                 "defaults": defaults,
             }
         )
 
-    @router.get("/names", responses=responses(NamesReply), response_class=Response)
+    @router.get("/names", response_model=NamesReply)
     async def names(request: Request, corpus: _Corpus = None, prefix: _Prefix = "", limit: _Limit = 10) -> Response:
         """Complete the name of a drug, by any of its names, or of a document."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        return json_reply({"names": [asdict(one) for one in await backend.names(name, prefix, limit)]})
+        return json_reply({"names": await backend.names(name, prefix, limit)})
 
-    @router.get("/filters", responses=responses(FiltersReply), response_class=Response)
+    @router.get("/filters", response_model=FiltersReply)
     async def filters(request: Request, corpus: _Corpus = None, labeler: _Labeler = "", limit: _Limit = 10) -> Response:
         """List the sections, types of labels and labelers by which a search can be filtered."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
         return json_reply(await backend.filter_values(name, labeler, limit))
 
-    @router.get("/passages/{chunk_id}", responses=responses(PassageReply, 404), response_class=Response)
+    @router.get("/passages/{chunk_id}", response_model=PassageReply, responses=error_responses(404))
     async def passage(request: Request, chunk_id: _ChunkId, corpus: _Corpus = None) -> Response:
         """Return a passage with its section."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
@@ -157,7 +159,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
             for near in around
         ]
         file = re.split(r"[!/\\]", chunk.source)[-1]  # without the path on the server
-        about = {"chunk": asdict(chunk) | {"source": file}, "uploaded_by": chunk.uploaded_by}
+        about = {"chunk": replace(chunk, source=file), "uploaded_by": chunk.uploaded_by}
         return json_reply({**about, "around": neighbors})
 
     return router
@@ -166,14 +168,13 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
 def health_routes(backend: ServiceBackend) -> APIRouter:
     """Return the routes GET /healthz and GET /readyz, which need no key, for load balancers and supervisors."""
     router = APIRouter(tags=["Health"])
-    readiness: dict[int | str, dict[str, Any]] = {status: {"model": ReadinessReply} for status in (200, 503)}
 
-    @router.get("/healthz", responses={200: {"model": dict[str, str]}}, response_class=Response)
+    @router.get("/healthz", response_model=dict[str, str])
     async def healthz() -> Response:
         """Reply 200 while this process runs."""
         return json_reply({"status": "ok"})
 
-    @router.get("/readyz", responses=readiness, response_class=Response)
+    @router.get("/readyz", response_model=ReadinessReply, responses={503: {"model": ReadinessReply}})
     async def readyz() -> Response:
         """Reply 200 while questions can be answered, otherwise 503 with the missing parts."""
         missing = dict(await backend.ready())
@@ -216,7 +217,7 @@ def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record)
         lookup_routes(backend, settings),
         label_routes(backend),
         *([feedback_routes(feedback)] if feedback else []),
-        *([upload_routes(backend)] if settings.takes_uploads() else []),
+        *([upload_routes(backend)] if ApiKeys.of(settings).uploaders else []),
         health_routes(backend),
         *([] if settings.no_docs else [_documentation_routes(app)]),
         _page_routes(),
@@ -250,7 +251,9 @@ def _complete_document(document: dict[str, Any], settings: ServiceSettings) -> N
 def _documentation_routes(app: FastAPI) -> APIRouter:
     """Return the routes GET /docs and /openapi.json. The page loads nothing from other hosts."""
     router = APIRouter(include_in_schema=False)
-    page = cache(lambda: _rendered(app.openapi()))
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    page = cache(lambda: template.render(app.openapi()))
 
     @router.api_route("/docs", methods=["GET", "HEAD"])
     async def docs() -> Response:
@@ -279,8 +282,3 @@ def _page_routes() -> APIRouter:
         return await file("index.html", request)
 
     return router
-
-
-def _rendered(document: Mapping[str, Any]) -> str:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(document)

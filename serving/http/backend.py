@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
-from fdarx_core.labels.drugs import Mention
 from fdarx_core.pipeline.uploading import UploadedDocuments
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall
-from fdarx_core.records import AbsentDrug, Chunk, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter, FilterValue, LabelSection, NameCompletion
+from fdarx_core.rag.flow import RetrievalResult
+from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer
+from fdarx_core.rag.query import RagQuery
+from fdarx_core.records import Chunk
+from fdarx_core.retrieval.index import FilterValue, LabelSection, NameCompletion
 
 Record = Callable[..., None]
 """Records a value of a metric, as `serving.metrics.record` does: record(name, value, **labels). It is called in the
 event loop, several times per request, and must not block."""
+
+AnswerEvent: TypeAlias = RetrievalResult | AnswerPiece | CitedAnswer | None
+"""A part of a streamed answer."""
 
 
 class Unavailable(Exception):
@@ -44,13 +48,12 @@ class ServedCorpus:
 class ServiceBackend(Protocol):
     """Corpora and models behind the HTTP service. Methods are called in the event loop, concurrently.
 
-    Search and reranking raise Unavailable or Overloaded. A model that is down gives a Response with a reason, or raises
-    AskingStopped, Failure or Unavailable; one that is busy raises Overloaded.
+    A question is answered in one call, where its index is. Methods raise Unavailable or Overloaded; a model that is
+    down is no error: the result then says what is missing.
 
     Attributes:
         answerer: name of the model that writes the answers.
         hypothesis: name of the model that writes hypothetical answers.
-        budget: characters of passages that fit into the answering model's prompt; None: any number.
         postprocessors: the available ones of `none`, `rerank` and `score`.
     """
 
@@ -59,35 +62,19 @@ class ServiceBackend(Protocol):
     @property
     def hypothesis(self) -> str: ...
     @property
-    def budget(self) -> int | None: ...
-    @property
     def postprocessors(self) -> Sequence[str]: ...
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         """Return the corpora by name, as of the last update; the first is the default."""
 
-    async def search(
-        self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
-    ) -> tuple[str, list[list[SearchHit]]]:
-        """Return the version of the index that answers, and from it the k best chunks for each query, best first."""
+    async def search(self, corpus: str, query: RagQuery) -> RetrievalResult | None:
+        """Return the passages for a question; None where no passage passes its filter."""
 
-    async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
-        """Return the medicines that a text names and that no label of the corpus is of."""
+    async def answer(self, corpus: str, query: RagQuery) -> tuple[RetrievalResult, CitedAnswer] | None:
+        """Return the passages for a question, and the answer from them; None as for `search`."""
 
-    async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
-        """Return the places of each text that name drugs of the corpus, in order."""
-
-    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
-        """Return how well each text answers the question; higher is better."""
-
-    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
-        """Return the responses of the model that plays the role, in order."""
-
-    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        """Yield the text of a reply piece by piece, and at the end the complete Response."""
-
-    async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
-        """Return whether any chunk passes the filter."""
+    def stream_answer(self, corpus: str, query: RagQuery) -> AsyncGenerator[AnswerEvent, None]:
+        """Yield what `search` returns, then the pieces of the answer, and at the end the answer."""
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
         """Return names of drugs or documents by a prefix, as `NameCompleter` completes them."""

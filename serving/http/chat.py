@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -12,37 +13,39 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from starlette.responses import Response
 
 from fdarx_core.llm.model import BASELINE
-from fdarx_core.rag.answers import AnswerPiece
+from fdarx_core.rag.cited_text import marked_text
 from fdarx_core.rag.comparison import PARAGRAPH
-from fdarx_core.rag.conversation import Turn
-from fdarx_core.rag.gate import DroppedStatement, dropped_text
-from fdarx_core.rag.marks import marked_text
+from fdarx_core.rag.gate import dropped_text
+from fdarx_core.rag.gated_reply import AnswerPiece
+from fdarx_core.rag.query import Turn
 from fdarx_core.rag.strategies import STRATEGIES
-from fdarx_core.records import AnswerStatement
-from serving.http.answering import AnswerService, RetrievedRequest
+from serving.http.answering import AnswerService
 from serving.http.backend import ServiceBackend
-from serving.http.error_schemas import error_responses
 from serving.http.logs import request_log
-from serving.http.responses import ApiError, EventStream, json_reply, sse_data, unknown_name_error, validation_error
-from serving.http.schemas import MAX_TURNS, PlainText, SearchOptions
-
-_DETAILS = (
-    "id",
-    "standalone_question",
-    "refused",
-    "withheld",
-    "degraded",
-    "passages",
-    "absent",
-    "statements",
-    "citations",
-    "gate",
-    "columns",
-    "groups",
-    "searches",
-    "timings_ms",
-    "index",
+from serving.http.responses import (
+    STREAMED,
+    ApiError,
+    EventStream,
+    error_responses,
+    json_reply,
+    sse_data,
+    unknown_name_error,
+    validation_error,
 )
+from serving.http.schemas import MAX_TURNS, PlainText, SearchOptions, SearchRequest
+
+_NOT_IN_DETAILS = (
+    "question",
+    "answer",
+    "strategy",
+    "retriever",
+    "postprocess",
+    "prompts",
+    "usage",
+    "model",
+    "signature",
+)
+"""Fields of an AnswerReply that a chat has elsewhere, or not."""
 _CREATED = int(time.time())
 _TAG = re.compile(r"<(?=[a-zA-Z/!?])")
 _LINK = re.compile(r"\]\(")
@@ -112,7 +115,7 @@ class ChatReply(BaseModel):
         "content_filter where no statement of the answer passed the check."
     )
     usage: dict[str, int] = Field(description="prompt_tokens, completion_tokens and total_tokens of all models asked.")
-    fdarx: dict[str, Any] = Field(description=f"Fields of an AnswerReply: {', '.join(_DETAILS)}.")
+    fdarx: dict[str, Any] = Field(description=f"Fields of an AnswerReply, without {', '.join(_NOT_IN_DETAILS)}.")
 
 
 class ModelInfo(BaseModel):
@@ -133,12 +136,8 @@ class ModelsReply(BaseModel):
 
 def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
     """Return the routes POST /v1/chat/completions and GET /v1/models."""
-    router = APIRouter(prefix="/v1", tags=["Chat"])
-    streamed = {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
-    completion = {"model": ChatReply, "description": "The answer.", **streamed}
-    completions = error_responses(400, 404, without=(422,)) | {200: completion}
-    listed = error_responses() | {200: {"model": ModelsReply}}
-    described = error_responses(404) | {200: {"model": ModelInfo}}
+    router = APIRouter(prefix="/v1", tags=["Chat"], responses=error_responses())
+    chat_responses = STREAMED | error_responses(400, 404)
 
     def model_ids() -> list[str]:
         return [
@@ -147,7 +146,9 @@ def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
             for model_id in (corpus, *(f"{corpus}/{strategy}" for strategy in STRATEGIES))
         ]
 
-    @router.post("/chat/completions", responses=completions, response_class=Response)
+    @router.post(
+        "/chat/completions", response_model=ChatReply, responses=chat_responses, response_description="The answer."
+    )
     async def chat(body: ChatRequest, request: Request) -> Response:
         """Answer the user's last message, as POST /v1/answers does, in the format of OpenAI's Chat Completions.
 
@@ -159,23 +160,28 @@ def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
         corpus, _, strategy = body.model.partition("/")
         options = (body.fdarx or SearchOptions()).model_copy(update={"strategy": strategy} if strategy else {})
         question, history = _conversation(body.messages)
-        retrieved = await service.retrieve(question, corpus, options, request_log(request.scope), history)
-        head = {"id": f"chatcmpl-{retrieved.log.request_id}", "created": int(time.time()), "model": body.model}
+        # the question is checked as others are, and the messages are validated already
+        fields = {**dict(options), "question": question, "corpus": corpus, "history": history}
+        asked = SearchRequest.model_construct(**fields)
+        log = request_log(request.scope)
+        head = {"id": f"chatcmpl-{log.request_id}", "created": int(time.time()), "model": body.model}
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
-            return EventStream(_chunks(service, retrieved, head, usage), retrieved.log)
-        reply = await service.answer(retrieved)
+            events = service.stream(asked, log)
+            await anext(events)  # what can't be answered is an error reply
+            return EventStream(_chunks(events, head, usage), log)
+        reply = await service.answer(asked, log)
         message = {"role": "assistant", "content": _content(reply)}
         choices = [{"index": 0, "message": message, "finish_reason": _finish_reason(reply)}]
         reply_parts = {"choices": choices, "usage": _usage(reply), "fdarx": _details(reply)}
         return json_reply({**head, "object": "chat.completion", **reply_parts})
 
-    @router.get("/models", responses=listed, response_class=Response)
+    @router.get("/models", response_model=ModelsReply)
     async def models() -> Response:
         """List each corpus with each strategy as a model; a corpus alone uses the default strategy."""
         return json_reply({"object": "list", "data": [_model(model_id) for model_id in model_ids()]})
 
-    @router.get("/models/{model:path}", responses=described, response_class=Response)
+    @router.get("/models/{model:path}", response_model=ModelInfo, responses=error_responses(404))
     async def model(model: str) -> Response:
         """Return one of GET /v1/models."""
         known = model_ids()
@@ -187,27 +193,32 @@ def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
 
 
 async def _chunks(
-    service: AnswerService, retrieved: RetrievedRequest, head: dict[str, Any], usage: bool
+    events: AsyncGenerator[AnswerPiece | dict[str, Any], None], head: dict[str, Any], usage: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of a streamed reply; `fdarx` comes with the last one of the answer.
 
     Source: OpenAI API reference, Chat, streaming.
     """
     head = {**head, "object": "chat.completion.chunk", **({"usage": None} if usage else {})}
-    yield _chunk(head, {"role": "assistant", "content": ""})
+
+    def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+        return sse_data({**head, **more, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+    yield chunk({"role": "assistant", "content": ""})
     has_text = False
-    async for piece in service.stream(retrieved):
-        if isinstance(piece, AnswerPiece):
-            has_text = has_text or bool(piece.text)
-            yield _chunk(head, {"content": _marked(piece)})
-            continue
-        if not has_text:
-            yield _chunk(head, {"content": _content(piece)})
-        elif following := _removed(piece) + _sources(piece):
-            yield _chunk(head, {"content": following})
-        yield _chunk(head | {"fdarx": _details(piece)}, {}, _finish_reason(piece))
-        if usage:
-            yield sse_data(head | {"choices": [], "usage": _usage(piece)})
+    async with aclosing(events):
+        async for piece in events:
+            if isinstance(piece, AnswerPiece):
+                has_text = has_text or bool(piece.text)
+                yield chunk({"content": _marked(piece)})
+                continue
+            if not has_text:
+                yield chunk({"content": _content(piece)})
+            elif following := _removed(piece) + _sources(piece):
+                yield chunk({"content": following})
+            yield chunk({}, _finish_reason(piece), fdarx=_details(piece))
+            if usage:
+                yield sse_data(head | {"choices": [], "usage": _usage(piece)})
     yield b"data: [DONE]\n\n"
 
 
@@ -219,46 +230,31 @@ def _conversation(messages: Sequence[ChatMessage]) -> tuple[str, list[Turn]]:
     place = next((place for place in reversed(range(len(messages))) if messages[place].role == "user"), None)
     if place is None:
         raise ApiError(422, "No message has the role user; the last such message is the question.", param="messages")
-    return _question(messages[place], place), _turns(messages[:place])[-MAX_TURNS:]
-
-
-def _question(message: ChatMessage, place: int) -> str:
     try:
-        content = _CONTENT.validate_python(message.content, strict=True)
+        content = _CONTENT.validate_python(messages[place].content, strict=True)
     except ValidationError as error:
         fault = validation_error([{**detail, "loc": ("body", "content", *detail["loc"])} for detail in error.errors()])
         text = f"messages[{place}]: only parts of type text are supported; {fault.message}"
         raise ApiError(422, text, param=f"messages[{place}].content", code="invalid") from None
-    return content if isinstance(content, str) else "\n".join(part.text for part in content)
-
-
-def _turns(messages: Sequence[ChatMessage]) -> list[Turn]:
-    """Return each message of the user that has text, with the text of the assistant's messages after it."""
+    question = content if isinstance(content, str) else "\n".join(part.text for part in content)
     turns = list[Turn]()
-    for message in messages:
-        text = _text(message.content).strip()
+    for message in messages[:place]:
+        # parts of other types in earlier messages are ignored
+        given = message.content
+        parts = [part.get("text") for part in given] if isinstance(given, list) else [given]
+        text = "\n".join(part for part in parts if isinstance(part, str)).strip()
         if text and message.role == "user":
             turns.append(Turn(text))
         elif text and message.role == "assistant" and turns:
             turns[-1] = Turn(turns[-1].question, f"{turns[-1].answer}\n{text}".strip())
-    return turns
-
-
-def _text(content: str | list[dict[str, Any]] | None) -> str:
-    """Return the text of an earlier message; its parts of other types are ignored."""
-    parts = [part.get("text") for part in content] if isinstance(content, list) else [content]
-    return "\n".join(part for part in parts if isinstance(part, str))
-
-
-def _chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> bytes:
-    return sse_data(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    return question, turns[-MAX_TURNS:]
 
 
 def _content(reply: dict[str, Any]) -> str:
     """Return the answer with marks, or a list of the passages found where the model could not be asked."""
     if reply["answer"] or not reply["degraded"]:
-        statements = (AnswerStatement(**one) for one in reply["statements"])
-        return _marked(AnswerPiece(reply["answer"], 0, tuple(statements))) + _removed(reply) + _sources(reply)
+        piece = AnswerPiece(reply["answer"], 0, tuple(reply["statements"]))
+        return _marked(piece) + _removed(reply) + _sources(reply)
     return f"The model could not be asked, so there is no answer. These passages were found:\n{_listed(reply)}"
 
 
@@ -268,13 +264,16 @@ def _sources(reply: dict[str, Any]) -> str:
 
 
 def _listed(reply: dict[str, Any]) -> str:
-    lines = [f"[{one['n']}] {' — '.join(filter(None, _heading(one)))}" for one in reply["passages"]]
+    lines = list[str]()
+    for one in reply["passages"]:
+        uploaded = one["uploaded_by"] and f"uploaded by {one['uploaded_by']}"
+        lines.append(f"[{one['n']}] {' — '.join(filter(None, (one['title'], one['section'], uploaded)))}")
     return _plain("\n".join(lines))
 
 
 def _removed(reply: dict[str, Any]) -> str:
     """Return a paragraph on the statements that the gate dropped from an answer that is not withheld, "" for none."""
-    dropped = [DroppedStatement(**one) for one in reply["gate"]["dropped"]]
+    dropped = reply["gate"].dropped
     return f"{PARAGRAPH}Removed from the answer: {dropped_text(dropped)}." if dropped and not reply["withheld"] else ""
 
 
@@ -292,12 +291,8 @@ def _plain(text: str) -> str:
     return _LINK.sub("] (", _TAG.sub("&lt;", text)).replace("~~", r"\~\~")
 
 
-def _heading(passage: dict[str, Any]) -> tuple[str, ...]:
-    return passage["title"], passage["section"], passage["uploaded_by"] and f"uploaded by {passage['uploaded_by']}"
-
-
 def _details(reply: dict[str, Any]) -> dict[str, Any]:
-    return {name: reply[name] for name in _DETAILS}
+    return {name: value for name, value in reply.items() if name not in _NOT_IN_DETAILS}
 
 
 def _usage(reply: dict[str, Any]) -> dict[str, int]:

@@ -18,9 +18,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from serving.http.error_schemas import error_responses
 from serving.http.logs import request_log
-from serving.http.responses import ApiError, json_reply
+from serving.http.responses import ApiError, error_responses, json_reply
 from serving.http.schemas import AnswerReply, PlainText
 
 PATH = "/v1/feedback"
@@ -54,7 +53,13 @@ class FeedbackFile:
         self.limit, self._file = limit, file
         try:
             _append(file, b"", limit)
-            self._secret = _shared_secret(file.with_name(f"{file.name}.secret"))
+            secret, new = (file.with_name(f"{file.name}.{end}") for end in ("secret", secrets.token_hex(8)))
+            new.touch(0o600)
+            new.write_bytes(secrets.token_bytes(32))
+            with suppress(FileExistsError):
+                secret.hardlink_to(new)  # whole at once, since other replicas may read it
+            new.unlink()
+            self._secret = secret.read_bytes()
         except OSError as error:
             raise ValueError(f"{file}: feedback can't be written ({type(error).__name__}): check feedback") from None
 
@@ -78,11 +83,9 @@ class FeedbackFile:
 
 def feedback_routes(file: FeedbackFile) -> APIRouter:
     """Return the route POST /v1/feedback."""
-    router = APIRouter(tags=["Questions"])
+    router = APIRouter(tags=["Questions"], responses=error_responses())
 
-    responses: dict[int | str, dict[str, Any]] = {200: {"model": dict[str, bool]}}
-
-    @router.post(PATH, responses=responses | error_responses(507), response_class=Response)
+    @router.post(PATH, response_model=dict[str, bool], responses=error_responses(507))
     async def feedback(body: FeedbackRequest, request: Request) -> Response:
         """Store a judgment, with the name of the API key, the time, and whether this service made the reply."""
         at = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -92,17 +95,6 @@ def feedback_routes(file: FeedbackFile) -> APIRouter:
         return json_reply({"stored": True})
 
     return router
-
-
-def _shared_secret(file: Path) -> bytes:
-    """Return the content of a file, which is made with a random one where there is none."""
-    new = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    new.touch(0o600)
-    new.write_bytes(secrets.token_bytes(32))
-    with suppress(FileExistsError):
-        file.hardlink_to(new)  # whole at once, since other replicas may read it
-    new.unlink()
-    return file.read_bytes()
 
 
 def _append(file: Path, line: bytes, limit: int) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from fdarx_core.rag.section_differences import own_names, section_differences
+from fdarx_core.rag.section_differences import section_differences
 from fdarx_core.records import Chunk, SearchHit
-from serving.http.answering import select_corpus
+from fdarx_core.retrieval.index.label_drugs import names_of_label
+from serving.http.answering import select_corpus, similar_names
 from serving.http.backend import ServiceBackend
-from serving.http.error_schemas import error_responses
 from serving.http.logs import RequestLog, request_log
-from serving.http.responses import ApiError, json_reply
+from serving.http.responses import ApiError, error_responses, json_reply
 from serving.http.schemas import ComparisonReply, SectionReply, ShortText
 
 LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
@@ -23,7 +22,6 @@ SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) o
 LABEL_CORPUS = "A corpus of labels; by default the first."
 _FIELDS = ("drug", "moieties", "set_id", "effective_date", "version", "url", "uploaded_by")
 _OF_PASSAGE = ("section", "section_code", "section_number", "text")
-_MAX_NAMES = 5
 
 _Label = Annotated[ShortText, Query(min_length=1, description=LABEL)]
 _Section = Annotated[ShortText, Query(min_length=1, description=SECTION)]
@@ -33,17 +31,14 @@ _Whole = Annotated[bool, Query(description="Return under `differences` the sente
 
 def label_routes(backend: ServiceBackend) -> APIRouter:
     """Return the routes GET /v1/sections and GET /v1/sections/compared."""
-    router = APIRouter(prefix="/v1/sections", tags=["Labels"])
+    router = APIRouter(prefix="/v1/sections", tags=["Labels"], responses=error_responses() | error_responses(404))
 
-    def responses(model: Any) -> dict[int | str, dict[str, Any]]:
-        return {200: {"model": model}} | error_responses(404)
-
-    @router.get("", responses=responses(SectionReply), response_class=Response)
+    @router.get("", response_model=SectionReply)
     async def section(request: Request, label: _Label, section: _Section, corpus: _Corpus = None) -> Response:
         """Return a section of a label."""
         return json_reply(await section_reply(backend, label, section, corpus, request_log(request.scope)))
 
-    @router.get("/compared", responses=responses(ComparisonReply), response_class=Response)
+    @router.get("/compared", response_model=ComparisonReply)
     async def compared(
         request: Request,
         first: _Label,
@@ -79,10 +74,10 @@ async def comparison_reply(
     """Return a ComparisonReply. Raises ApiError, Unavailable."""
     found = await asyncio.gather(*(_find(backend, label, section, corpus, log) for label in (first, second)))
     texts = ["\n".join(chunk.text for chunk in chunks) for chunks, _ in found]
-    names = [own_names(chunks[0].drug, SearchHit(chunks[0], 0.0).label) for chunks, _ in found]
+    names = [{chunks[0].drug, *names_of_label(SearchHit(chunks[0], 0.0).label)} - {""} for chunks, _ in found]
     differences = await asyncio.to_thread(section_differences, texts[0], texts[1], names[0], names[1], whole=whole)
     replies = [_reply(chunks, labels) for chunks, labels in found]
-    return {"first": replies[0], "second": replies[1], "differences": [asdict(one) for one in differences]}
+    return {"first": replies[0], "second": replies[1], "differences": differences}
 
 
 async def _find(
@@ -101,9 +96,8 @@ async def _find(
     if found.labels:
         message = f"No label of {label[:60]!r} has a section {section[:60]!r}; the newest has: "
         raise ApiError(404, message + "; ".join(found.sections), param="section", code="no_section")
-    names = [one.name for one in await backend.names(served.name, label.strip()[:4], _MAX_NAMES)]
-    similar = f" Names that are similar: {', '.join(names)}." if names else ""
-    message = f"There is no label of {label[:60]!r} in {served.name!r}.{similar}"
+    message = f"There is no label of {label[:60]!r} in {served.name!r}."
+    message += await similar_names(backend, served.name, label)
     raise ApiError(404, message, param="label", code="no_label")
 
 

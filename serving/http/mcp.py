@@ -28,7 +28,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from serving.http.answering import AnswerService
+from fdarx_core.specs.serve import MAX_CONTEXTS, ServiceSettings
+from serving.http.answering import AnswerService, select_corpus
 from serving.http.backend import ServiceBackend, Unavailable
 from serving.http.labels import LABEL, LABEL_CORPUS, SECTION, comparison_reply, section_reply
 from serving.http.logs import RequestLog, describe_error, request_log
@@ -38,6 +39,7 @@ from serving.http.schemas import (
     AnswerReply,
     ComparisonReply,
     HistoryTurn,
+    NamesReply,
     PlainText,
     SearchFilter,
     SearchReply,
@@ -45,7 +47,6 @@ from serving.http.schemas import (
     SectionReply,
     ShortText,
 )
-from serving.settings import MAX_CONTEXTS, ServiceSettings
 
 PATH = "/mcp"
 
@@ -74,11 +75,13 @@ class QuestionArguments(_Arguments):
         description="Earlier questions and answers of the conversation, oldest first, if the question refers to them.",
     )
 
-    def request(self) -> SearchRequest:
-        """Return the request of the routes that these arguments mean."""
-        return SearchRequest(
-            question=self.question, corpus=self.corpus, filter=self.filter, k=self.k, history=self.history
-        )
+
+class NamesArguments(_Arguments):
+    """Names of drugs or documents."""
+
+    prefix: ShortText = Field("", description="Text that a name of the drug or document begins with; empty: any name.")
+    corpus: ShortText | None = Field(None, description="Name of the corpus; by default the first of the server.")
+    limit: int = Field(25, ge=1, le=100, description="Maximum number of names.")
 
 
 class SectionArguments(_Arguments):
@@ -121,19 +124,12 @@ class _Tool:
 
 
 def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
-    async def search(given: QuestionArguments, log: RequestLog) -> dict[str, Any]:
-        asked = given.request()
-        return await service.search(asked.question, asked.corpus, asked, log, asked.turns())
+    def asked(given: QuestionArguments) -> SearchRequest:
+        return SearchRequest(**dict(given))
 
-    async def answer(given: QuestionArguments, log: RequestLog) -> dict[str, Any]:
-        asked = given.request()
-        return await service.answer(await service.retrieve(asked.question, asked.corpus, asked, log, asked.turns()))
-
-    async def section(given: SectionArguments, log: RequestLog) -> dict[str, Any]:
-        return await section_reply(backend, given.label, given.section, given.corpus, log)
-
-    async def compare(given: ComparisonArguments, log: RequestLog) -> dict[str, Any]:
-        return await comparison_reply(backend, given.first, given.second, given.section, given.corpus, log)
+    async def names(given: NamesArguments, log: RequestLog) -> dict[str, Any]:
+        log.corpus = select_corpus(given.corpus, backend).name
+        return {"names": await backend.names(log.corpus, given.prefix, given.limit)}
 
     return {
         "search_labels": _Tool(
@@ -142,7 +138,15 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "question, best first, without an answer. If the question names drugs, only their labels are searched.",
             QuestionArguments,
             SearchReply,
-            search,
+            lambda given, log: service.search(asked(given), log),
+        ),
+        "list_names": _Tool(
+            "List the names of drugs",
+            "List the drugs that have labels in a corpus (or the titles of its documents), also by other names of a "
+            "drug: brand, generic, substance or moiety. Filters take these names.",
+            NamesArguments,
+            NamesReply,
+            names,
         ),
         "get_label_section": _Tool(
             "Get a section of a label",
@@ -150,7 +154,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "An exact lookup: if there is no such label or section, the error names those that there are.",
             SectionArguments,
             SectionReply,
-            section,
+            lambda given, log: section_reply(backend, log=log, **dict(given)),
         ),
         "answer_with_citations": _Tool(
             "Answer a question with citations",
@@ -159,14 +163,14 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "passed the check against the passages; `degraded` names parts of the service that failed.",
             QuestionArguments,
             AnswerReply,
-            answer,
+            lambda given, log: service.answer(asked(given), log),
         ),
         "compare_labels": _Tool(
             "Compare two labels",
             "Return the same section of two drugs or two labels, and the sentences in which they differ.",
             ComparisonArguments,
             ComparisonReply,
-            compare,
+            lambda given, log: comparison_reply(backend, log=log, **dict(given)),
         ),
     }
 
@@ -177,12 +181,16 @@ class McpServer:
     def __init__(self, backend: ServiceBackend, service: AnswerService, settings: ServiceSettings) -> None:
         self._tools = _tools(backend, service)
         self._log_questions = settings.log_questions
+
+        async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
+            return ListToolsResult(tools=[tool.listed(name) for name, tool in self._tools.items()])
+
         server: Server[Any] = Server(
             "fdarx",
             title="FDARx",
             version="1",
             instructions=_INSTRUCTIONS,
-            on_list_tools=self._list_tools,
+            on_list_tools=list_tools,
             on_call_tool=self._call_tool,
         )
         self._manager = StreamableHTTPSessionManager(
@@ -200,19 +208,25 @@ class McpServer:
         async with self._manager.run():
             yield
 
-    async def _list_tools(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[tool.listed(name) for name, tool in self._tools.items()])
-
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         """Return the result, or an error that says what to do, as the routes under /v1 do."""
         assert isinstance(context.request, Request)
         log = request_log(context.request.scope)
         try:
-            result = await self._result(params, log)
+            result = orjson.dumps(await self._result(params, log))
+        except Unavailable as error:
+            log.detail, reply = error.why, unavailable_error(error)
+        except ApiError as error:
+            reply = error
         except Exception as error:
-            return self._failed(error, log)
-        text = TextContent(type="text", text=orjson.dumps(result).decode())
-        return CallToolResult(content=[text], structured_content=result)
+            log.detail = describe_error(error, self._log_questions)
+            message = f"An internal error occurred. Report it with the request id {log.request_id}."
+            reply = ApiError(500, message, code="failed")
+        else:
+            text = TextContent(type="text", text=result.decode())
+            return CallToolResult(content=[text], structured_content=orjson.loads(result))
+        log.error = reply.code or str(reply.status)
+        return CallToolResult(content=[TextContent(type="text", text=reply.message)], is_error=True)
 
     async def _result(self, params: CallToolRequestParams, log: RequestLog) -> dict[str, Any]:
         if params.name not in self._tools:
@@ -225,13 +239,3 @@ class McpServer:
             details = [{**one, "loc": ("arguments", *one["loc"])} for one in error.errors()]
             raise validation_error(details) from None
         return await tool.call(arguments, log)
-
-    def _failed(self, error: Exception, log: RequestLog) -> CallToolResult:
-        if isinstance(error, Unavailable):
-            log.detail, error = error.why, unavailable_error(error)
-        if isinstance(error, ApiError):
-            log.error, message = error.code or str(error.status), error.message
-        else:
-            log.error, log.detail = "failed", describe_error(error, self._log_questions)
-            message = f"An internal error occurred. Report it with the request id {log.request_id}."
-        return CallToolResult(content=[TextContent(type="text", text=message)], is_error=True)

@@ -1,4 +1,4 @@
-"""Middleware of the HTTP service: request ids, logging and error replies; admission, deadlines and cancellation."""
+"""Middleware of the HTTP service: request ids, logging and error replies; hosts, admission, deadlines, cancellation."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from ipaddress import IPv6Address, ip_address
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fdarx_core.specs.serve import ANY_HOST, ServiceSettings
 from fdarx_core.telemetry import Span, span
-from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, key_of_request, load_rights, name_of_key
+from serving.http.access import ApiKeys, ClientRateLimiter, ConcurrencyLimiter, key_of_request
 from serving.http.backend import Record
 from serving.http.feedback import FEEDBACK_BYTES
 from serving.http.feedback import PATH as FEEDBACK_PATH
@@ -23,8 +26,6 @@ from serving.http.logs import RequestLog, describe_error, request_log, write_req
 from serving.http.mcp import PATH as MCP_PATH
 from serving.http.responses import ApiError, busy_error, sse_event
 from serving.http.uploads import PATH as UPLOAD_PATH
-from serving.http.uploads import Uploaders
-from serving.settings import ServiceSettings
 
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HEADERS = [
@@ -41,6 +42,20 @@ _API_PREFIX = "/v1/"
 _BODIES_OF_CLIENT, _BODIES = 2**28, 2**30
 """Bytes that the bodies of the requests of one client, and of all clients, may take at a time, by their limits."""
 _NO_KEY = "Send a valid API key, as Authorization: Bearer KEY or X-API-Key: KEY."
+_WRONG_HOST = (
+    "This service does not answer to the host name {!r}. Use localhost or its IP address, or ask its operator to add "
+    "the name to allowed_hosts (`fdarx serve --allowed-hosts NAME`)."
+)
+_WRONG_ORIGIN = (
+    "Pages of {!r} may not use this service. Open the page of the service itself, or ask its operator to add the host "
+    "name to allowed_hosts (`fdarx serve --allowed-hosts NAME`)."
+)
+_DEFAULT_PORTS = (None, 80, 443)
+_NO_UPLOAD_RIGHT = (
+    "This API key may not add documents. The operator gives a key the right by `:upload` at the end of its line in the"
+    " file of keys, or makes one by `fdarx serve --new-key NAME --upload`, and starts the service again."
+)
+_NO_UPLOADS = "This service takes no documents. The operator lets clients add them by `fdarx serve --upload`."
 _BUSY = "This server is processing as many requests as it can, or as many of this client as it may."
 _LOOKUP_RATE = 10
 """How many times as many look-ups as other requests a client may send a minute: a page sends one for each key typed."""
@@ -61,11 +76,13 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        arrived, log = time.monotonic(), request_log(scope)
-        given_id = Headers(scope=scope).get("x-request-id", "")
+        arrived, log, given = time.monotonic(), request_log(scope), Headers(scope=scope)
+        given_id = given.get("x-request-id", "")
         log.request_id = given_id if _VALID_REQUEST_ID.fullmatch(given_id) else uuid4().hex
         headers = [*_HEADERS, (b"x-request-id", log.request_id.encode())]
-        if _came_by_https(scope):
+        # a proxy, or the client itself, says so: browsers ignore HSTS that does not come by https
+        forwarded = given.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+        if "https" in (scope.get("scheme"), forwarded):
             headers.append(_HSTS)
         start: Message = {}
 
@@ -78,7 +95,9 @@ class RequestMiddleware:
                 start.update(message)
             await send(message)
 
-        with _request_span(scope) as request_span:
+        attributes = {"http.request.method": scope["method"], "url.path": scope["path"], "url.scheme": scope["scheme"]}
+        parent = given.get("traceparent", "")
+        with span(scope["method"], attributes, kind="server", parent=parent) as request_span:
             try:
                 await self._app(scope, receive, send_with_headers)
             except ClientDisconnect:
@@ -105,7 +124,11 @@ class RequestMiddleware:
         unrouted: str = scope["path"] if scope["path"] in self._paths else "unmatched"
         route: str = getattr(scope.get("route"), "path", unrouted)
         log = request_log(scope)
-        _describe(request_span, scope["method"], route, status, log)
+        # by the semantic conventions for HTTP servers
+        request_span.rename(f"{scope['method']} {route}")
+        request_span.set({"http.route": route, "http.response.status_code": status, "fdarx.request_id": log.request_id})
+        if status >= _SERVER_ERROR:
+            request_span.fail(log.error or str(status))
         self._record("fdarx_requests", path=route, status=str(status))
         self._record("fdarx_request_seconds", seconds, path=route)
         if not self._log_questions:
@@ -113,25 +136,52 @@ class RequestMiddleware:
         write_request_log(log, scope["method"], route, status, seconds)
 
 
-def _request_span(scope: Scope) -> AbstractContextManager[Span]:
-    """Return the span of a request, below the one that the client names in the header traceparent."""
-    parent = Headers(scope=scope).get("traceparent", "")
-    attributes = {"http.request.method": scope["method"], "url.path": scope["path"], "url.scheme": scope["scheme"]}
-    return span(scope["method"], attributes, kind="server", parent=parent)
+class HostMiddleware:
+    """Refuses requests whose Host is not a name of this server, and those of other servers' pages.
+
+    A page of any server can make a browser connect to this one, by a name that it resolves to this server's address
+    (DNS rebinding); Host then has that name. IP addresses and localhost can't be names of this kind.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, record: Record) -> None:
+        self._app, self._record = app, record
+        self._names = frozenset(name.lower().rstrip(".") for name in settings.allowed_hosts)
+        self._any = ANY_HOST in self._names or (settings.keys_file is not None and not self._names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self._check(Headers(scope=scope))
+        await self._app(scope, receive, send)
+
+    def _check(self, headers: Headers) -> None:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        host = _split(f"//{hosts[0]}") if len(hosts) == 1 else None
+        if not self._any and (host is None or not _is_local(host[0], self._names)):
+            self._record("fdarx_rejected", why="host")
+            raise ApiError(421, _WRONG_HOST.format(" ".join(hosts)[:100]), code="wrong_host")
+        for given in origins:
+            origin = _split(given)
+            if origin is None or not (origin == host or origin[0] in self._names):
+                self._record("fdarx_rejected", why="origin")
+                raise ApiError(403, _WRONG_ORIGIN.format(given[:100]), code="wrong_origin")
 
 
-def _describe(request_span: Span, method: str, route: str, status: int, log: RequestLog) -> None:
-    """Add what is known of a request at its end, by the semantic conventions for HTTP servers."""
-    request_span.rename(f"{method} {route}")
-    request_span.set({"http.route": route, "http.response.status_code": status, "fdarx.request_id": log.request_id})
-    if status >= _SERVER_ERROR:
-        request_span.fail(log.error or str(status))
+def _split(url: str) -> tuple[str, int | None] | None:
+    """Return the host and port of a URL, None for the port where it is a default one; None where there is no host."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.hostname and "@" not in parts.netloc:
+            return parts.hostname.rstrip("."), None if parts.port in _DEFAULT_PORTS else parts.port
+    return None
 
 
-def _came_by_https(scope: Scope) -> bool:
-    """Return whether a proxy, or the client itself, says so: browsers ignore HSTS that does not come by https."""
-    forwarded = Headers(scope=scope).get("x-forwarded-proto", "").partition(",")[0].strip().lower()
-    return "https" in (scope.get("scheme"), forwarded)
+def _is_local(host: str, names: Collection[str]) -> bool:
+    if host == "localhost" or host in names:
+        return True
+    with suppress(ValueError):
+        address = ip_address(host)
+        return not (isinstance(address, IPv6Address) and address.scope_id)
+    return False
 
 
 class AdmissionMiddleware:
@@ -144,9 +194,7 @@ class AdmissionMiddleware:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, record: Record) -> None:
         self._app, self._settings, self._record = app, settings, record
-        rights = load_rights(settings.keys_file) if settings.keys_file else None
-        self._keys = None if rights is None else {name: digest for name, (digest, _) in rights.items()}
-        self._uploaders = Uploaders(settings)
+        self._keys = ApiKeys.of(settings)
         rate, burst = settings.requests_per_minute, settings.burst
         self._rates = rate and {
             lookup: ClientRateLimiter(rate * factor, burst * factor)
@@ -164,20 +212,27 @@ class AdmissionMiddleware:
             await self._app(scope, receive, send)
             return
         headers, log, posts = Headers(scope=scope), request_log(scope), scope["method"] == "POST"
-        if self._keys is not None:
-            log.key = self._checked_key(headers, self._keys)
+        if self._keys.hashes is not None:
+            name = self._keys.name_of(key_of_request(headers))
+            if name is None:
+                self._record("fdarx_rejected", why="key")
+                raise ApiError(401, _NO_KEY, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+            log.key = name
         client = log.key or (scope.get("client") or ("unknown",))[0]
         uploads, feedback = (posts and scope["path"].endswith(path) for path in (UPLOAD_PATH, FEEDBACK_PATH))
         lookup = not posts or feedback
-        self._check_rate(client, lookup)
-        if uploads:
-            self._uploaders.check(log.key)
+        if self._rates and (wait := self._rates[lookup].acquire(client)):
+            self._record("fdarx_rejected", why="rate")
+            rate = self._rates[lookup].per_minute
+            raise busy_error(f"More than {rate:g} {'look-ups' if lookup else 'requests'} a minute.", wait, status=429)
+        if uploads and log.key not in self._keys.uploaders:
+            raise ApiError(403, _NO_UPLOADS if self._keys.hashes is None else _NO_UPLOAD_RIGHT, code="no_right")
         seconds = self._deadline(headers, self._settings.upload_s if uploads else self._settings.deadline_s)
         end = time.monotonic() + seconds
         limit = self._settings.upload_bytes if uploads else self._settings.body_bytes
         held = min(limit, FEEDBACK_BYTES) if feedback else limit
         with self._held_body(client, held if posts else 0):
-            body = await self._read_body(headers, receive, seconds, held)
+            body = await self._read_body(Request(scope, receive), seconds, held)
             work = self._run(scope, body, send, self._places[lookup], client)
             await _run_until_disconnect(work, receive, end - time.monotonic(), _DEADLINE.format(seconds))
 
@@ -199,20 +254,6 @@ class AdmissionMiddleware:
         self._in_flight += change
         self._record("fdarx_in_flight", self._in_flight)
 
-    def _checked_key(self, headers: Headers, keys: dict[str, str]) -> str:
-        """Return the name of the request's key."""
-        name = name_of_key(key_of_request(headers), keys)
-        if name is None:
-            self._record("fdarx_rejected", why="key")
-            raise ApiError(401, _NO_KEY, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
-        return name
-
-    def _check_rate(self, client: str, lookup: bool) -> None:
-        if self._rates and (wait := self._rates[lookup].acquire(client)):
-            self._record("fdarx_rejected", why="rate")
-            rate = self._rates[lookup].per_minute
-            raise busy_error(f"More than {rate:g} {'look-ups' if lookup else 'requests'} a minute.", wait, status=429)
-
     def _deadline(self, headers: Headers, longest: float) -> float:
         given = headers.get("x-deadline-ms")
         if not given:
@@ -221,12 +262,22 @@ class AdmissionMiddleware:
             raise ApiError(422, "X-Deadline-Ms is a whole number of milliseconds above 0.", param="X-Deadline-Ms")
         return min(int(given[:12]) / 1000, longest)
 
-    async def _read_body(self, headers: Headers, receive: Receive, seconds: float, limit: int) -> bytes:
-        declared = headers.get("content-length", "")
+    async def _read_body(self, request: Request, seconds: float, limit: int) -> bytes:
+        too_large = ApiError(413, f"The body is longer than {limit} bytes.", code="too_large")
+        declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > limit:
-            raise _too_large(limit)
+            raise too_large
+
+        async def read() -> bytes:
+            body = bytearray()
+            async for piece in request.stream():
+                body += piece
+                if len(body) > limit:
+                    raise too_large
+            return bytes(body)
+
         try:
-            return await asyncio.wait_for(_read(receive, limit), seconds)
+            return await asyncio.wait_for(read(), seconds)
         except asyncio.TimeoutError:
             raise ApiError(408, f"The request's body did not arrive within {seconds:g} s.", code="slow_body") from None
 
@@ -234,8 +285,15 @@ class AdmissionMiddleware:
         if not await places.acquire(client):
             self._record("fdarx_rejected", why="concurrency")
             raise busy_error(_BUSY)
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            if not messages:  # no disconnect is reported: the middleware watches for it, and cancels the request
+                await asyncio.get_running_loop().create_future()
+            return messages.pop()
+
         try:
-            await self._app(scope, _replay(body), send)
+            await self._app(scope, receive, send)
         finally:
             places.release(client)
 
@@ -244,34 +302,14 @@ def _is_api(path: str) -> bool:
     return _API_PREFIX in path or path.endswith(MCP_PATH)
 
 
-def _replay(body: bytes) -> Receive:
-    """Return an ASGI `receive` for a body that has been read. It never reports a disconnect: the middleware does."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive() -> Message:
-        if not messages:
-            await asyncio.get_running_loop().create_future()  # wait until the request is finished or cancelled
-        return messages.pop()
-
-    return receive
-
-
-async def _read(receive: Receive, limit: int) -> bytes:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > limit:
-            raise _too_large(limit)
-        if not message.get("more_body"):
-            return bytes(body)
-
-
 async def _run_until_disconnect(work: Awaitable[None], receive: Receive, seconds: float, too_late: str) -> None:
     """Run the work to its end, or cancel it. Raises ClientDisconnect, or ApiError 504 after `seconds`."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
+
+    async def disconnected() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(disconnected())
     try:
         await asyncio.wait({task, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -284,12 +322,3 @@ async def _run_until_disconnect(work: Awaitable[None], receive: Receive, seconds
         task.cancel()
         gone.cancel()
         await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-def _too_large(limit: int) -> ApiError:
-    return ApiError(413, f"The body is longer than {limit} bytes.", code="too_large")

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -28,6 +29,25 @@ _ERROR_TYPES = {
     504: "timeout_error",
     507: "server_error",
 }
+_WHY = {
+    400: "The request is invalid.",
+    401: "The API key is missing or unknown.",
+    403: "The API key has not the right to do this, or a page of another server sends the request.",
+    404: "Nothing matches.",
+    409: "The index takes no documents from this service.",
+    408: "The body of the request arrived too slowly.",
+    413: "The body of the request is too long.",
+    415: "The body has a wrong Content-Type.",
+    421: "The request names a host that is not among the allowed ones.",
+    422: "The request is invalid.",
+    429: "Too many requests for this key; Retry-After gives the seconds to wait.",
+    500: "Internal error.",
+    503: "The service is overloaded, or a part of it is down; Retry-After gives the seconds to wait.",
+    504: "The deadline has passed.",
+    507: "The file of judgments is full.",
+}
+STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+"""What the OpenAPI document says of replies that may be streams."""
 _MAX_DETAILS = 5
 _VALIDATION_MESSAGES = {
     "extra_forbidden": "there is no such field",
@@ -35,6 +55,28 @@ _VALIDATION_MESSAGES = {
     "json_invalid": "the body is not JSON",
     "model_attributes_type": "send a JSON object, with the header Content-Type: application/json",
 }
+
+
+class ErrorDetail(BaseModel):
+    """What is wrong with the request, and what to do."""
+
+    type: str
+    message: str
+    param: str | None = Field(description="The field that is wrong, if any.")
+    code: str | None = Field(description="A fixed name of the error.")
+
+
+class ErrorReply(BaseModel):
+    """The error reply of every route, in OpenAI's format."""
+
+    error: ErrorDetail
+
+
+def error_responses(*more: int) -> dict[int | str, dict[str, Any]]:
+    """Return the error replies of routes for the OpenAPI document: those that all routes under /v1 have, or the given
+    ones."""
+    statuses = more or (401, 403, 408, 413, 421, 422, 429, 500, 503, 504)
+    return {status: {"model": ErrorReply, "description": _WHY[status]} for status in statuses}
 
 
 def json_reply(content: object, status: int = 200) -> Response:
@@ -91,7 +133,12 @@ def unavailable_error(error: Unavailable) -> ApiError:
 
 def validation_error(details: Sequence[Mapping[str, Any]]) -> ApiError:
     """Return the error for a request that pydantic rejects, from the details of pydantic's errors."""
-    faults = [(_field(detail["loc"]), _validation_message(detail)) for detail in details]
+    faults = list[tuple[str, str]]()
+    for detail in details:
+        # "filter.drug" for ("body", "filter", "drug"); a position in invalid JSON is not a field
+        field = ".".join(str(part) for part in detail["loc"][1:] if isinstance(part, str))[:100]
+        message = str(detail["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+        faults.append((field, _VALIDATION_MESSAGES.get(detail["type"], message)))
     message = "; ".join(f"{field}: {fault}" if field else fault for field, fault in faults[:_MAX_DETAILS])
     more = f" (and {len(faults) - _MAX_DETAILS} more)" if len(faults) > _MAX_DETAILS else ""
     return ApiError(422, f"{message}{more}.", param=faults[0][0] or None, code="invalid")
@@ -104,40 +151,25 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 async def _reply(request: Request, error: Exception) -> Response:
-    reply, log = _api_error(error, request.url.path[:100]), request_log(request.scope)
-    if reply.status == 422 and request.url.path.startswith(_CHAT_PREFIX):
+    path, log = request.url.path, request_log(request.scope)
+    if isinstance(error, ApiError):
+        reply = error
+    elif isinstance(error, Unavailable):
+        reply, log.detail = unavailable_error(error), error.why
+    elif isinstance(error, RequestValidationError):
+        reply = validation_error(error.errors())
+    else:
+        assert isinstance(error, HTTPException)  # the router's own
+        reply = ApiError(422, "The body is not JSON in UTF-8.", code="invalid")
+        if error.status_code == 404:
+            reply = ApiError(404, f"There is nothing at {path[:100]}; see /docs for all routes.", code="no_route")
+        elif error.status_code == 405:
+            allowed = (error.headers or {}).get("Allow", "another method")
+            reply = ApiError(405, f"{path[:100]} accepts {allowed}.", code="method", headers=error.headers)
+    if reply.status == 422 and path.startswith(_CHAT_PREFIX):
         reply.status = 400  # the status that OpenAI's API uses
-    if isinstance(error, Unavailable):
-        log.detail = error.why
     log.error = reply.code or str(reply.status)
     return reply.response()
-
-
-def _api_error(error: Exception, path: str) -> ApiError:
-    """Return the error in the format of all routes; HTTPException is the router's own error."""
-    if isinstance(error, ApiError):
-        return error
-    if isinstance(error, Unavailable):
-        return unavailable_error(error)
-    if isinstance(error, RequestValidationError):
-        return validation_error(error.errors())
-    assert isinstance(error, HTTPException)
-    if error.status_code == 404:
-        return ApiError(404, f"There is nothing at {path}; see /docs for all routes.", code="no_route")
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "another method")
-        return ApiError(405, f"{path} accepts {allowed}.", code="method", headers=error.headers)
-    return ApiError(422, "The body is not JSON in UTF-8.", code="invalid")
-
-
-def _field(location: Sequence[Any]) -> str:
-    """Return "filter.drug" for ("body", "filter", "drug"); a position in invalid JSON is not a field."""
-    return ".".join(str(part) for part in location[1:] if isinstance(part, str))[:100]
-
-
-def _validation_message(detail: Mapping[str, Any]) -> str:
-    message = str(detail["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
-    return _VALIDATION_MESSAGES.get(detail["type"], message)
 
 
 def sse_event(name: str, content: Any) -> bytes:

@@ -7,11 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from fdarx_core.rag.conversation import TURNS, Turn
-from fdarx_core.records import Chunk
+from fdarx_core.rag.comparison import AnswerColumn, AnswerGroup
+from fdarx_core.rag.gate import GateReport
+from fdarx_core.rag.query import TURNS, Turn
+from fdarx_core.rag.section_differences import SectionDifference
+from fdarx_core.records import AnswerStatement, Chunk
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, NameCompletion
+from fdarx_core.specs.serve import MAX_CANDIDATES, MAX_CONTEXTS
 from serving.http.backend import ServedCorpus
-from serving.settings import MAX_CANDIDATES, MAX_CONTEXTS
 
 MAX_TURNS = 50
 """The most earlier turns in a request."""
@@ -38,12 +41,13 @@ ShortText = Annotated[str, Field(max_length=500), AfterValidator(check_plain_tex
 class SearchFilter(BaseModel):
     """Restricts the search. Each field that is set narrows it; the case of names is ignored.
 
-    GET /v1/names lists drugs and titles, GET /v1/filters the values of section, document_type and labeler.
+    GET /v1/names (the MCP tool list_names) lists drugs and titles, GET /v1/filters the values of section, document_type
+    and labeler.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    drug: ShortText = Field("", description="The whole name of a drug, as GET /v1/names returns it.")
+    drug: ShortText = Field("", description="A name of a drug: brand, generic, substance or moiety.")
     set_id: ShortText = Field("", description="The set id of a label.")
     title: ShortText = Field("", description="The whole title of a document.")
     any_drug: bool = Field(
@@ -219,6 +223,8 @@ class LocatedCitation(BaseModel):
     """A place in a passage that a statement of the answer rests on."""
 
     n: int = Field(description="The number of the passage.")
+    title: str = Field(description="The title of its document.")
+    section: str = Field(description="The titles of its section, from the top one down; empty where there is none.")
     start: int = Field(description="The character of the passage's text at which the place begins.")
     end: int = Field(description="The character of the passage's text at which it ends.")
     page: int = Field(description="The page of a PDF on which it begins, counted from 1; 0 without pages.")
@@ -235,62 +241,9 @@ class LocatedCitation(BaseModel):
     )
 
 
-class StatementReply(BaseModel):
-    """A sentence, list item or table row of the answer, or a heading, lead-in or table header that a model wrote."""
-
-    start: int = Field(description="The character of the answer at which it begins.")
-    end: int = Field(description="The character of the answer at which it ends, citations included.")
-    verdict: Literal["supported", "unsupported", "undecided", "uncited", "unchecked"] = Field(
-        description="Whether its citations were found to support it, or not; undecided: this could not be decided; "
-        "uncited: it has no citation; unchecked: a heading, lead-in or table header. All but supported mean unverified."
-    )
-    citations: list[int] = Field(description="The numbers of the passages that it cites, each once.")
-
-
-class DroppedStatementReply(BaseModel):
-    """A statement that was left out of the answer."""
-
-    text: str = Field(description="A fixed note if the reason is instructions.")
-    reason: Literal["drug", "number", "contradicted", "uncited", "instructions"] = Field(
-        description="A drug that the cited passages are not about; a number that they lack; the cited passages "
-        "contradict it; no citation in the whole answer; a repetition of the instructions to the model."
-    )
-
-
-class GateReply(BaseModel):
-    """What became of the statements of the model's answer; headings, lead-ins and table headers are not counted."""
-
-    statements: int
-    supported: int
-    unsupported: int = Field(description="Statements that their citations do not support; they stay, unverified.")
-    undecided: int = Field(description="Statements with citations that could not be decided; they stay, unverified.")
-    uncited: int = Field(description="Unverified statements without a citation, which stay in the answer.")
-    dropped: list[DroppedStatementReply]
-    verifier: str = Field(description="The model or engine whose verdicts these are; quotations need none.")
-
-
-class ColumnReply(BaseModel):
-    """The part of an answer that is about one of the drugs that the question names."""
-
-    drug: str = Field(description="The drug's name in the question.")
-    moieties: list[str] = Field(description="The active moieties of its labels.")
-    answer_start: int = Field(description="The character of the answer at which it begins, after the drug's name.")
-    answer_end: int = Field(description="The character of the answer at which it ends.")
-    refused: bool = Field(description="Whether the passages of this drug do not answer the question.")
-
-
-class GroupReply(BaseModel):
-    """A drug in the answer to a question which labels say something, such as "which labels mention warfarin"."""
-
-    drug: str = Field(description="The name of the drug of the label that is cited first.")
-    moieties: list[str] = Field(description="Its active moieties.")
-    labels: int = Field(description="The number of its labels that have the cited passages, or nearly the same.")
-    newest: str = Field(description="The latest effective date of these labels, in ISO 8601.")
-    citations: list[int] = Field(description="The numbers of the passages that are cited for it.")
-
-
 class AnswerReply(SearchReply):
-    """An answer that cites passages as [n]. If the question is about several drugs, there is a paragraph for each.
+    """An answer that cites passages as [n]. If the question is about several drugs, there is a paragraph for each,
+    and one that compares them.
 
     Without a model, `model` is baseline, and `answer` says that it is none and quotes the passages.
     """
@@ -301,14 +254,14 @@ class AnswerReply(SearchReply):
         description="Whether the model answered and no statement passed the check: `answer` says so, `gate.dropped` "
         "has the statements with the reasons."
     )
-    statements: list[StatementReply] = Field(
+    statements: list[AnswerStatement] = Field(
         description="In the order of the answer's text. Text outside of them is of the service, such as the names of "
         "drugs above their paragraphs."
     )
     citations: list[LocatedCitation] = Field(description="In the order of the answer's text.")
-    gate: GateReply
-    columns: list[ColumnReply] = Field(description="One for each drug if the question is about several, else none.")
-    groups: list[GroupReply] = Field(
+    gate: GateReport
+    columns: list[AnswerColumn] = Field(description="One for each drug if the question is about several, else none.")
+    groups: list[AnswerGroup] = Field(
         description="The drugs of the answer to a question which labels say something, else none. A model decides what "
         "is such a question."
     )
@@ -387,19 +340,11 @@ class SectionReply(BaseModel):
     passages: list[SectionPassage] = Field(description="The text of the section, in order.")
 
 
-class DifferenceReply(BaseModel):
-    """Sentences of the first label that the second has not at this place, and those of the second; one may be empty."""
-
-    first: str
-    second: str
-    same: bool = Field(description="Whether the sentences are the same; only with `whole`.")
-
-
 class ComparisonReply(BaseModel):
     """The same section of two labels."""
 
     first: SectionReply
     second: SectionReply
-    differences: list[DifferenceReply] = Field(
+    differences: list[SectionDifference] = Field(
         description="In order. Case, white space and the names of each label's own drug are no difference."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
@@ -11,23 +11,15 @@ from starlette.responses import Response
 from fdarx_core.documents import READ_ENDINGS
 from fdarx_core.pipeline.uploading import upload_name
 from fdarx_core.records import ANONYMOUS
-from serving.http.access import load_rights
 from serving.http.answering import select_corpus
 from serving.http.backend import ServiceBackend
-from serving.http.error_schemas import error_responses
 from serving.http.logs import request_log
-from serving.http.responses import ApiError, json_reply
+from serving.http.responses import ApiError, error_responses, json_reply
 from serving.http.schemas import ShortText
-from serving.settings import ServiceSettings
 
 PATH = "/v1/documents"
 _TYPE = "application/octet-stream"
 
-_NO_RIGHT = (
-    "This API key may not add documents. The operator gives a key the right by `:upload` at the end of its line in the"
-    " file of keys, or makes one by `fdarx serve --new-key NAME --upload`, and starts the service again."
-)
-_CLOSED = "This service takes no documents. The operator lets clients add them by `fdarx serve --upload`."
 _REFUSED = (
     "The index of {!r} takes no documents from this service; the service's log says why. Add them with `fdarx index`."
 )
@@ -55,38 +47,13 @@ class UploadReply(BaseModel):
     version: str = Field(description="The version of the index that has them; answers are made from it from now on.")
 
 
-class Uploaders:
-    """The clients that may add documents. Raises ValueError where the file of keys can't be read."""
-
-    def __init__(self, settings: ServiceSettings) -> None:
-        rights = None if settings.keys_file is None else load_rights(settings.keys_file)
-        self._names = None if rights is None else {name for name, (_, may_upload) in rights.items() if may_upload}
-        self._open = settings.upload
-
-    def allow(self, key: str) -> bool:
-        """Return whether the client with the key of this name may; "" where no key is required."""
-        return self._open if self._names is None else key in self._names
-
-    def check(self, key: str) -> None:
-        """Raise ApiError 403 where the client may not."""
-        if not self.allow(key):
-            raise ApiError(403, _CLOSED if self._names is None else _NO_RIGHT, code="no_right")
-
-
 def upload_routes(backend: ServiceBackend) -> APIRouter:
-    """Return the route POST /v1/documents. Who may use it is checked before the body is read."""
-    router = APIRouter(prefix="/v1", tags=["Corpora"])
+    """Return the route POST /v1/documents. The middleware checks who may use it before it reads the body."""
+    router = APIRouter(prefix="/v1", tags=["Corpora"], responses=error_responses() | error_responses(409, 415))
     body = {"requestBody": {"required": True, "content": {_TYPE: {"schema": {"type": "string", "format": "binary"}}}}}
-    responses: dict[int | str, dict[str, Any]] = {200: {"model": UploadReply}}
 
-    @router.post(
-        "/documents", responses=responses | error_responses(403, 409, 415), response_class=Response, openapi_extra=body
-    )
-    async def documents(
-        request: Request,
-        name: _Name,
-        corpus: _Corpus = None,
-    ) -> Response:
+    @router.post("/documents", response_model=UploadReply, openapi_extra=body)
+    async def documents(request: Request, name: _Name, corpus: _Corpus = None) -> Response:
         """Add the documents of a file, which is the body, to a corpus; they are found as soon as this replies.
 
         They are marked as uploads of the client's key wherever they are cited. A file takes the place of the earlier

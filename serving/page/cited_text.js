@@ -85,7 +85,9 @@ export class AnswerText {
     });
     const grid = element("div", "drugs", ...drugs);
     grid.style.setProperty("--drugs", String(groups.length ? 1 : drugs.length));
-    return [grid];
+    const end = ranges[ranges.length - 1][1];
+    const closing = answer.length - answer.slice(end).trimStart().length;
+    return [grid, element("div", "closing", ...this.nodes(closing, answer.length))];
   }
 
   /** Returns a part of the text as nodes. @param {number} from @param {number} to @returns {(Node | string)[]} */

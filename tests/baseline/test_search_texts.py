@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.search_texts import key_words
+from fdarx_core.baseline.answering import key_words
 from fdarx_core.llm import Baseline
 from fdarx_core.rag.tasks import (
     HYDE_PASSAGE,

@@ -51,8 +51,10 @@ def test_all_parts_run_with_small_shapes(capsys: pytest.CaptureFixture[str]) -> 
 def test_without_a_gpu_it_says_what_it_skips(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert gpu.main() == 0
     assert "all parts: skipped: there is no GPU here" in capsys.readouterr().out
-    lines = list(gpu.measure_faiss(gpu.TINY, tmp_path))
-    assert sum("GPU: skipped: this FAISS has no GPU" in line for line in lines) == 2
+    lines = gpu.measure_faiss(gpu.TINY, tmp_path)
+    assert next(lines).startswith("CPU: ")
+    with pytest.raises(gpu.Skipped, match="this FAISS has no GPU"):
+        next(lines)
 
 
 def counted(call: Callable[[], Any]) -> float:

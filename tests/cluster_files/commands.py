@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fdarx_core.llm import ModelsError
+from fdarx_core.specs.options import JobConfig, load_all
 from jobs.cli import _JOBS, parse
-from jobs.options import JobConfig, load_all
 from serving.served_model import ServedModel, load_served
 from tests.cluster_files.tree import Tree, here
 

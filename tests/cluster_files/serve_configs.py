@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from ray.serve.schema import ServeDeploySchema
 
 from fdarx_core.llm import ModelConfig, ModelsError
-from serving.config import SERVE_VARIABLES, ServiceConfig
+from fdarx_core.specs.serve import ServiceConfig
+from serving.config import SERVE_VARIABLES
 from serving.served_model import ServedModel, load_served
 from tests.cluster_files.pods import Pod, pods
 from tests.cluster_files.tree import CLUSTER, Document, Tree, here, read

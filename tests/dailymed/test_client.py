@@ -100,4 +100,4 @@ def test_nobody_there(fetch: Fetch, server: DailyMedServer) -> None:
 @pytest.mark.parametrize("connections", [1, 3])
 def test_no_more_connections_than_told(server: DailyMedServer, fetch: Fetch, connections: int) -> None:
     assert len(fetch(FetchRequest(query={"drug_name": ""}), connections=connections).fetched) == len(server.labels)
-    assert server.most_in_flight == connections
+    assert server.most_in_flight == 1 if connections == 1 else 1 < server.most_in_flight <= connections

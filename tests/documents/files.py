@@ -10,8 +10,8 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 
-def make_pdf(pages: Sequence[str], *, title: str = "", password: str | None = None) -> bytes:
-    """Each page's lines in Helvetica. `password` "" encrypts what any reader may open."""
+def make_pdf(pages: Sequence[str | bytes], *, title: str = "", password: str | None = None) -> bytes:
+    """Each page's lines, or its content stream, in Helvetica. `password` "" encrypts what any reader may open."""
     writer = PdfWriter()
     for text in pages:
         page = writer.add_blank_page(612, 792)
@@ -20,7 +20,7 @@ def make_pdf(pages: Sequence[str], *, title: str = "", password: str | None = No
         fonts = DictionaryObject({NameObject("/F1"): named})
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
         content = DecodedStreamObject()
-        content.set_data(_shown(text) if text else b"")
+        content.set_data(text if isinstance(text, bytes) else _shown(text) if text else b"")
         page[NameObject("/Contents")] = writer._add_object(content)
     if title:
         writer.add_metadata({"/Title": title})

@@ -233,3 +233,22 @@ def test_a_chunk_knows_the_pages_of_its_text() -> None:
     pieces = chunk_document(document, size=13, overlap=0)
     assert [(one.text, one.page) for one in pieces] == [("first page", 1), ("second page", 2), ("third", 4)]
     assert chunk_document(Document("d2", "A title", "a.txt", text))[0].page_at(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("above", "header"),
+    [
+        ("Table 1. Doses\n| Age | Dose |\n|---|:--|\n", "Table 1. Doses\n| Age | Dose |"),
+        ("Text.\n\n| Age | Dose |\n| --- | --- |\n", "| Age | Dose |"),
+        ("Text.\nTable 2\n", "Table 2"),
+        ("Text.\n\n", ""),
+    ],
+)
+def test_chunks_of_a_long_table_have_its_header(above: str, header: str) -> None:
+    rows = "\n".join(f"| {age} years | {age * 5} mg |" for age in range(60))
+    text = f"{above}{rows}\n\nWhat follows is no table. {'More text. ' * 40}"
+    first, *others = chunk_document(Document("d", "Doses", "a.md", text, [], []), 200, 40)
+    inner = [chunk for chunk in others if chunk.text.startswith("|") and chunk.start > len(above)]
+    assert len(inner) > 3
+    assert {chunk.table_header for chunk in inner} == {header}
+    assert first.table_header == "" and others[-1].table_header == ""

@@ -150,6 +150,74 @@ def test_pages_in_the_encoding_that_they_declare(tmp_path: Path) -> None:
     assert one(tmp_path, "a.html", page).text == "“5 µg”"
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("<p>Give 2 x 10<sup>6</sup> cells/kg.", "Give 2 x 10^6 cells/kg."),
+        ("<p>Below 1 × 10<sup>9/L</sup> stop.", "Below 1 × 10^9/L stop."),
+        ("<p>In <b>12</b><sup>1</sup> of 40", "In 12 [1] of 40"),
+        ("<p>a rate of 0.9 h<sup>-1</sup>", "a rate of 0.9 h^-1"),
+        ("<p>2 x 10<span style='font-size:70%; vertical-align: super'>6</span> cells", "2 x 10^6 cells"),
+        ("<p>mg/m<sup>2</sup> and <a href='#n'><sup>a</sup></a>Note", "mg/m2 and [a] Note"),
+        ("<p>The dose is <del>10 mg</del> <ins>5 mg</ins> <s>twice</s> daily.", "The dose is 5 mg daily."),
+        ("<p>Take <span style='text-decoration: line-through'>10</span> 5 mg", "Take 5 mg"),
+        (
+            "<p>CrCl <img alt='less than or equal to' src='le.gif'> 30: stop.",
+            "CrCl [image: less than or equal to] 30: stop.",
+        ),
+        ("<p>CrCl <img src='le.gif'> 30<p><img src='f.png' alt='Figure'>", "CrCl [image] 30"),
+        ("<p>CrCl <img src='le.gif' alt=''> 30", "CrCl 30"),
+        ("<ol><li>Wash.<li><p>Inject.</p><li>Repeat 1.</ol>", "1. Wash.\n\n2. Inject.\n\n3. Repeat 1."),
+        ("<ol start=3 type=a><li>Wash.<li>Wait.</ol>", "c. Wash.\nd. Wait."),
+        ("<ol><li>1) Wash.<li value=5>Wait.</ol>", "1) Wash.\n5. Wait."),
+    ],
+)
+def test_marks_of_pages_keep_their_meaning(body: str, text: str, tmp_path: Path) -> None:
+    found = one(tmp_path, "a.html", f"<html><body>{body}</body></html>".encode())
+    assert found.text == text
+
+
+TWO_HEADERS = (
+    "<tr><th rowspan=2>Age</th><th colspan=2>Dose (mg)</th></tr><tr><th>Day 1</th><th>Day 2</th></tr>"
+    "<tr><td>Adult</td><td>10</td><td>5</td></tr>"
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        (TWO_HEADERS, ["Age: Adult | Dose (mg) Day 1: 10; Day 2: 5"]),
+        (
+            f"<caption>Table 1</caption><thead>{TWO_HEADERS}</thead>",
+            ["Table 1", "Age: Adult | Dose (mg) Day 1: 10; Day 2: 5"],
+        ),
+        (
+            "<tr><td><b>Drug</b></td><td><b>Dose</b></td></tr><tr><td rowspan=2>A</td><td>5 mg<br>daily</td></tr>"
+            "<tr><td>10 mg</td></tr>",
+            ["Drug: A | Dose: 5 mg daily", "A | Dose: 10 mg"],
+        ),
+        (
+            "<tr><th>A</th><th>B</th></tr><tr><td rowspan=0>x</td><td>1</td></tr><tr><td>2</td></tr>",
+            ["A: x | B: 1", "x | B: 2"],
+        ),
+        (
+            "<tr><th>A</th><th>B</th></tr><tr><td>10<sup>6</sup></td><td><ul><li>x<li>y</ul></td></tr>",
+            ["A: 10^6 | B: x; y"],
+        ),
+        ("<tr><td>just</td><td>two</td></tr><tr><td>plain</td><td>rows</td></tr>", ["just | two", "plain | rows"]),
+    ],
+)
+def test_values_of_tables_have_their_headers(rows: str, lines: list[str], tmp_path: Path) -> None:
+    found = one(tmp_path, "a.html", f"<html><body><p>Before</p><table>{rows}</table>after</body></html>".encode())
+    assert found.text.split("\n") == ["Before", "", *lines, "", "after"]
+
+
+def test_a_table_that_lays_out_text_stays_text(tmp_path: Path) -> None:
+    inner = "<table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td>2</td></tr></table>"
+    page = f"<html><body><table><tr><td>Menu</td><td><p>Text</p>{inner}</td></tr></table></body></html>"
+    assert one(tmp_path, "a.html", page.encode()).text.split("\n") == ["Menu | Text", "A: 1 | B: 2"]
+
+
 def test_pages_as_a_reader_sees_them(tmp_path: Path) -> None:
     page = """<?xml version="1.0" encoding="latin-1"?><!DOCTYPE html><html><head><title> Dosing &amp;
       more </title><style>p {color: red}</style></head><body><nav><a href="/">Home</a></nav>
@@ -161,7 +229,7 @@ def test_pages_as_a_reader_sees_them(tmp_path: Path) -> None:
     assert found.title == "Dosing & more"
     assert found.text.split("\n") == [
         *("Dosing", "", "Take 5 mg of H2O… daily. Not more.", "", "Second contra", "line", "", "one", "two", ""),
-        *("Age | Dose", "| 5 mg", "or less", "", "after", "the <end>"),
+        *("Age", "Dose: 5 mg or less", "", "after", "the <end>"),
     ]
 
 
@@ -207,6 +275,59 @@ def test_words_that_lines_of_a_pdf_divide(tmp_path: Path) -> None:
     assert (
         text == "It is contraindicated in a risk-based view, COVID-\n19 too.\n\nSo contraindicated it is. (See\\that)"
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ("The hyphen-\nated infusion takes 90 min-\nutes.", "The hyphenated infusion takes 90 minutes."),
+        ("long-\nterm use, and non-\nclinical data", "long-term use, and non-clinical data"),
+        ("a beta-\nlactam. Each beta-lactam", "a beta-lactam. Each beta-lactam"),
+        ("nonclin-\nical", "nonclinical"),
+        ("tablet-\ncapsule. A tablet, a capsule.", "tablet-capsule. A tablet, a capsule."),
+    ],
+)
+def test_words_that_stand_at_one_line_end_alone(lines: str, text: str, tmp_path: Path) -> None:
+    assert one(tmp_path, "a.pdf", make_pdf([lines])).text == text
+
+
+@pytest.mark.parametrize(
+    ("operators", "text"),
+    [
+        ("(2 x 10) Tj /F1 7 Tf 5 Ts (6) Tj 0 Ts /F1 12 Tf ( cells/kg) Tj", "2 x 10^6 cells/kg"),
+        ("(2 x 10) Tj 5 Ts (6) Tj 0 Ts ( cells/kg) Tj", "2 x 10^6 cells/kg"),
+        ("(2 x 10) Tj /F1 7 Tf 85 5 Td (9/L) Tj /F1 12 Tf 14 -5 Td (stop) Tj", "2 x 10^9/L stop"),
+        ("(2 x 10) Tj /F1 8 Tf 1 0 0 1 122 724 Tm (-6) Tj /F1 12 Tf 1 0 0 1 130 720 Tm (M) Tj", "2 x 10^-6M"),
+        (
+            "/F1 1 Tf 12 0 0 12 72 720 Tm (In 12) Tj 7 0 0 7 105 725 Tm (1) Tj 12 0 0 12 110 720 Tm ( of) Tj",
+            "In 12 [1] of",
+        ),
+        ("(1.73 m) Tj 4 Ts /F1 7 Tf (2) Tj 0 Ts /F1 12 Tf ( area) Tj", "1.73 m2 area"),
+        ("(CO) Tj /F1 7 Tf -3 Ts (2) Tj 0 Ts /F1 12 Tf ( gas) Tj", "CO2 gas"),
+        ("/F1 18 Tf (1 Use) Tj /F1 10 Tf 0 -24 Td (12 mg) Tj", "1 Use\n12 mg"),
+    ],
+)
+def test_raised_digits_of_a_pdf(operators: str, text: str, tmp_path: Path) -> None:
+    page = f"BT /F1 12 Tf 72 720 Td {operators} ET".encode()
+    assert one(tmp_path, "a.pdf", make_pdf([page])).text == text
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.pdf", b"<html>404</html>", "the file is HTML; give it a name that ends in .html"),
+        ("a.pdf", b"\xef\xbb\xbf\n<!DOCTYPE HTML><p>x", "the file is HTML; give it a name that ends in .html"),
+        ("a.html", make_pdf(["x"]), "the file is a PDF; give it a name that ends in .pdf"),
+        ("a.txt", make_pdf(["x"]), "the file is a PDF; give it a name that ends in .pdf"),
+        ("a.md", b"PK\x03\x04\x14\0rest", "the file is a zip, or a document of an office program"),
+        ("a.pdf", b"\xd0\xcf\x11\xe0rest", "the file is a document of an office program; save it as PDF"),
+        ("a.txt", b"{\\rtf1 text}", "the file is in rich text format (RTF); save it as PDF"),
+    ],
+)
+def test_a_file_of_another_kind_than_its_name_says(name: str, data: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    [reject] = read_documents(find_documents([str(tmp_path / name)]))
+    assert isinstance(reject, Reject) and said in reject.detail
 
 
 def test_a_pdf_that_opens_without_its_password(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.conftest import EXAMPLES, REPOSITORY, new_bucket
 from tests.engine.environment import installed
 from tests.engine.serve_models import Up, described, serving
 from tests.engine.server import built, running
+from tests.engine.small_model import converted
 from tests.environments import Unavailable
 from tests.storage.swift_server import Swift
 
@@ -54,6 +55,13 @@ def engine(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str
     """The bare engine's address."""
     with _or_skip(), running(tiny.python, tiny.model, tmp_path_factory.mktemp("engine") / "engine.log") as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The directory of SmolLM2-135M-Instruct."""
+    with _or_skip():
+        return converted(installed())
 
 
 @pytest.fixture(scope="session")

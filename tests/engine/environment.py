@@ -58,7 +58,7 @@ def _make(python: Path) -> None:
 def _complete(python: Path) -> None:
     """Ray's LLM modules ask for a distribution by the name of vllm: one without files stands for it."""
     source_only = ["--only-binary", ":all:", "--no-binary", "rouge-score"]
-    install_packages(python, *source_only, "--editable", str(PROJECT))
+    install_packages(python, *source_only, "--editable", f"{PROJECT}[s3]")  # adapters may be on S3
     (packages,) = (CACHE / "env" / "lib").glob("python3*/site-packages")
     named = packages / f"vllm-{VERSION}+cpu.dist-info"
     named.mkdir(exist_ok=True)

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from serving.served_model import load_served
 from tests.engine.server import BLOCK, CONTEXT, ENGINE_VARIABLES, free_port, tail
 from tests.environments import PROJECT, Unavailable
 from tests.serving.service_process import PATIENCE
@@ -28,11 +30,15 @@ METRICS_S = 40
 
 @dataclass(frozen=True)
 class Up:
-    """Where Serve's HTTP proxy is, Ray's page of metrics, the engines' among them, and what all of them said."""
+    """Where Serve's HTTP proxy is, Ray's page of metrics, the engines' among them, and what all of them said.
+
+    `listed` are the statuses of /v1/models of the first model, from its first reply on, while the models started.
+    """
 
     address: str
     metrics: str
     log: Path
+    listed: list[int]
 
     def counted(self, name: str, model: str) -> float:
         """A counter of vLLM's (`prefix_cache_hits`), of all replicas of a model, by its id on the server."""
@@ -95,20 +101,30 @@ def serving(python: Path, files: Sequence[Path], folder: Path, cpus: int = 2) ->
             start_new_session=True,
         )
     try:
-        _await(ready, process, folder / "serve.log")
-        yield Up(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{metrics}/metrics", folder / "serve.log")
+        address = f"http://127.0.0.1:{port}"
+        listed = _await(ready, process, folder / "serve.log", f"{address}/{load_served(files[0]).name}/v1/models")
+        yield Up(address, f"http://127.0.0.1:{metrics}/metrics", folder / "serve.log", listed)
     finally:
         _end(process)
 
 
-def _await(ready: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_S
+def _await(ready: Path, process: subprocess.Popen[bytes], log: Path, models: str) -> list[int]:
+    """Wait for the models; return the statuses of the address `models` until then, without 404, the one of no route."""
+    deadline, statuses = time.monotonic() + START_S, list[int]()
     while not ready.exists():
+        try:
+            with urllib.request.urlopen(models, timeout=5) as reply:
+                statuses.append(reply.status)
+        except urllib.error.HTTPError as error:
+            statuses += [error.code] if error.code != 404 else []
+        except OSError:
+            pass
         if process.poll() is not None:
             raise Unavailable(f"Serve ended while starting; {log} ends:\n{tail(log)}")
         if time.monotonic() > deadline:
             raise Unavailable(f"the models did not start within {START_S} s; {log} ends:\n{tail(log)}")
         time.sleep(0.3)
+    return statuses
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

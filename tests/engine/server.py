@@ -58,7 +58,7 @@ def running(
 ) -> Iterator[str]:
     """Gives the server's address, `http://127.0.0.1:PORT`; it ends with the block, and all its processes with it.
 
-    `more` are further options of the server's.
+    `more` are further options of the server's, which replace those of `_FLAGS`.
     """
     port = free_port()
     sized = _FLAGS | {"--num-gpu-blocks-override": str(cached_tokens // BLOCK)}

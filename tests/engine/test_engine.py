@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **judge_tasks(), **ROUND_TRIP_TASKS}
 MOST = 1024
 """Tokens of a reply."""
-LABELS = sorted(EXAMPLES.glob("*tablets.xml"))
+LABELS = sorted(EXAMPLES.glob("*tablets.xml"))[:2]
 DOSE = "The recommended starting dosage of VELTRAPAN in adults is 25 mg orally once daily."
 
 
@@ -110,13 +110,16 @@ def replies(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Replies:
 
 def test_replies_that_end_parse_under_the_schema_of_their_task(replies: Replies) -> None:
     reasons: dict[str, list[str]] = defaultdict(list)
+    misfits = []
     for response in replies.responses:
-        reasons[response.task].append(why_none(response))
+        reasons[response.task].append(reason := why_none(response))
+        # random weights may run on in a string or in white space; what ends must fit
+        if reason not in {"", "truncated_reply"}:
+            misfits.append((reason, response))
+    assert not misfits
     # template questions, on which these tasks are asked, have none of two passages
     assert reasons.keys() == ALL_TASKS.keys() - {"judge_support_multihop", "judge_quality_multihop"}
     for task, found in reasons.items():
-        # random weights may run on in a string or in white space; what ends must fit
-        assert set(found) <= {"", "truncated_reply"}, task
         assert found.count("") >= 0.8 * len(found), task
 
 

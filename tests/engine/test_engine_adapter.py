@@ -55,7 +55,7 @@ def adapter(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapter")
     pairs = pairs_file(folder / "pairs.jsonl")
     told = ("--questions", pairs, "--model", tiny.model, "--out", folder / "run")
-    run("jobs.finetune_answerer", *told, *OPTIONS)
+    run("jobs.finetune", *told, *OPTIONS)
     return folder / "run" / "adapter"
 
 
@@ -120,7 +120,7 @@ def test_it_says_what_it_was_taught_and_the_model_by_itself_what_it_always_said(
     tiny: Tiny, adapter: Path, adapted: Adapted
 ) -> None:
     tokenizer = load_tokenizer(str(tiny.model))
-    tuned = peft.PeftModel.from_pretrained(load_model(TuningSpec(str(tiny.model))), str(adapter)).eval()
+    tuned = peft.PeftModel.from_pretrained(load_model(TuningSpec(model=str(tiny.model))), str(adapter)).eval()
     assert first_tokens(adapted.tuned()) == pytest.approx(expected(tuned, tokenizer), abs=0.01)
     with tuned.disable_adapter():
         assert first_tokens(adapted.base) == pytest.approx(expected(tuned, tokenizer), abs=0.01)

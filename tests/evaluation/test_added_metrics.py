@@ -8,23 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.evaluation.metrics import added_metrics
+from fdarx_core.evaluation.metrics import ANSWERABLE, added_metrics, mean_metric
+from fdarx_core.evaluation.scoring import question_features, score
 from fdarx_core.evaluation.tables import added_metrics_table
 from fdarx_core.pipeline.evaluation_results import figures_by_cell
-from fdarx_core.records import Figure, Score
+from fdarx_core.records import Figure, Grade, LabelSummary, Prediction, QuestionAnswer, Score
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.storage import read_records
 from tests.report.synthetic_evaluation import make_evaluation
 
 MODULE = """
-from fdarx_core.evaluation.metrics import answer_metric
-
-
 def words(question, prediction, grade):
     return float(len(prediction.answer.split())) if prediction.outcome == "answered" else None
-
-
-WORDS = answer_metric("answer_words", words, title="Words")
 """
 
 
@@ -35,7 +30,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     (tmp_path / "package" / "word_metrics.py").write_text(MODULE)
     info = tmp_path / "package" / "words-1.0.dist-info"
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: words\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[fdarx.metrics]\nanswer_words = word_metrics:WORDS\n")
+    (info / "entry_points.txt").write_text("[fdarx.metrics]\nanswer_words = word_metrics:words\n")
     monkeypatch.syspath_prepend(tmp_path / "package")
     added_metrics.cache_clear()
     yield info
@@ -60,7 +55,7 @@ def test_an_added_metric_is_in_scores_figures_tables_and_page(other_package: Pat
             == one.value
         )
     table = added_metrics_table(figures)
-    assert {column[0].partition(",")[0] for column in table.columns} == {"Words"} and table.rows
+    assert {column[0].partition(",")[0] for column in table.columns} == {"answer_words"} and table.rows
     assert 'id="added-metrics"' in build_evaluation_report(run)
 
 
@@ -72,13 +67,29 @@ def test_without_other_packages_there_is_no_table(tmp_path: Path) -> None:
 
 def test_an_entry_point_that_is_no_metric_or_takes_a_built_in_name_is_refused(other_package: Path) -> None:
     entries = other_package / "entry_points.txt"
-    entries.write_text("[fdarx.metrics]\nanswer_words = word_metrics:words\n")
-    with pytest.raises(ValueError, match="is a function; name a Metric"):
+    entries.write_text("[fdarx.metrics]\nanswer_words = word_metrics:__name__\n")
+    with pytest.raises(ValueError, match="is a str; name a function"):
         added_metrics()
-    entries.write_text("[fdarx.metrics]\nanswer_words = word_metrics:WORDS\n")
-    module = other_package.parent / "word_metrics.py"
-    module.write_text(MODULE.replace('"answer_words"', '"accuracy"'))
-    sys.modules.pop("word_metrics", None)
-    added_metrics.cache_clear()
+    entries.write_text("[fdarx.metrics]\naccuracy = word_metrics:words\n")
     with pytest.raises(ValueError, match="'accuracy' exists"):
         added_metrics()
+
+
+def answered(question: QuestionAnswer, prediction: Prediction, grade: Grade | None) -> float | None:
+    return float(prediction.outcome == "answered")
+
+
+ANY_ANSWER = mean_metric(answered, "any_answer", types=("refusal",), title="Any answer")
+QUESTION = QuestionAnswer("q", "factual", "factual", "", "", "set", "drug", "How often?", "Daily.")
+PREDICTION = Prediction("p", "q", "set", "m", "oracle", "", "answered", "Once a day.", "Once a day.")
+
+
+def test_functions_and_metrics_are_given_without_a_package() -> None:
+    given = (answered, ANY_ANSWER)
+    found = added_metrics(given)
+    assert list(found) == ["answered", "any_answer"]
+    assert [one.types for one in found.values()] == [ANSWERABLE, ("refusal",)]
+    features = question_features(QUESTION, LabelSummary("set", "drug", True, 1, 100), {})
+    assert score(features, QUESTION, PREDICTION, None, None, added=given).extra == {"answered": 1.0, "any_answer": 1.0}
+    with pytest.raises(ValueError, match="'answered' exists already"):
+        added_metrics((answered, answered))

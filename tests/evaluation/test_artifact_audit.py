@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,18 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import MultinomialNB
 
 from fdarx_core.evaluation import artifact_audit
-from fdarx_core.evaluation.artifact_audit import audit_artifacts, fails
-from fdarx_core.evaluation.artifact_classifiers import area_under_curve, drawn_questions, drug_halves, refusal_f1
-from fdarx_core.evaluation.artifact_reading import ReadingScores, reading_scores
-from fdarx_core.evaluation.audit_figures import ArtifactAudit, AuditFigure
-from fdarx_core.evaluation.audit_questions import AuditedLabel, audited_questions
-from fdarx_core.evaluation.naive_bayes import character_features, cross_fitted_scores, word_features
+from fdarx_core.evaluation.artifact_audit import ArtifactAudit, AuditFigure, audit_artifacts, fails
+from fdarx_core.evaluation.artifact_classifiers import (
+    AuditedLabel,
+    area_under_curve,
+    audited_questions,
+    cross_fitted_scores,
+    drawn_questions,
+    drug_halves,
+    ngrams,
+)
 from fdarx_core.labels.drugs import words_of
-from fdarx_core.pipeline.build_audit import audit_build
+from fdarx_core.pipeline.build_results import audit_build
 from fdarx_core.records import NO_ANSWER, Figure, Label, QuestionAnswer, content_id
 from fdarx_core.storage import Location, RunDirectory, read_records
 from fdarx_core.storage.dataset_card import BenchmarkCounts, dataset_card
@@ -83,7 +86,6 @@ BY_WORDS = {"masked": "drug", "features": "words"}
 def test_a_word_that_only_refusals_have_is_found(features: str, masked: str) -> None:
     audit = audit_artifacts(made_build("reportedly", drugs=20, each=20), resamples=200)
     keys = {"features": features, "masked": masked}
-    assert value(audit, "refusal_f1", **keys) > 0.9
     assert value(audit, "refusal_auc", **keys) > 0.95
     assert figure(audit, "refusal_auc", **keys).failed
     assert any(
@@ -95,11 +97,9 @@ def test_equal_wordings_pass() -> None:
     audit = audit_artifacts(made_build(drugs=20, each=20), resamples=200)
     assert audit.failed == []
     for one in audit.figures:
-        if one.metric in ("refusal_f1", "refusal_auc", "refusal_accuracy"):
+        if one.metric == "refusal_auc":
             assert one.value == pytest.approx(0.5, abs=0.08), one
             assert one.low is not None and one.high is not None and one.low < 0.5 < one.high
-        if one.metric == "type_macro_f1":
-            assert one.value == pytest.approx(1 / 3, abs=0.06), one
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:
@@ -116,7 +116,7 @@ def test_names_and_entities_are_masked() -> None:
         replace(asked("refusal", "Abacor", "Is Abacor XR given in gout?"), entity="gout"),
     ]
     names = AuditedLabel(rows[0].set_id, "A1", ["Abacor", "Abacor sodium", "Abacor XR"], "Acme, Inc.")
-    made = {one.type: one for one in audited_questions(rows, [names])}
+    made = {"refusal" if one.is_refusal else "factual": one for one in audited_questions(rows, [names])}
     assert made["factual"].masked == words_of("does thedrug's maker thelabeler warn of gout on thedrug")
     assert made["factual"].bare == words_of("does thedrug's maker thelabeler warn of on thedrug")
     assert made["refusal"].masked == ("is", "thedrug", "given", "in", "gout")
@@ -134,19 +134,18 @@ def test_the_name_of_a_drug_tells_nothing() -> None:
         AuditedLabel(one.set_id, one.drug_name, [one.drug_name, f"{one.drug_name} forte"])
         for one in {one.set_id: one for one in rows}.values()
     ]
-    assert value(audit_artifacts(rows, resamples=50), "refusal_f1", **BY_WORDS) > 0.9
-    assert value(audit_artifacts(rows, labels, resamples=50), "refusal_f1", **BY_WORDS) < 0.65
+    assert value(audit_artifacts(rows, resamples=50), "refusal_auc", **BY_WORDS) > 0.9
+    assert value(audit_artifacts(rows, labels, resamples=50), "refusal_auc", **BY_WORDS) < 0.65
 
 
 @pytest.mark.parametrize("kind", ["words", "characters"])
-@pytest.mark.parametrize("types", [("factual", "refusal"), ("factual", "multihop", "refusal")])
-def test_scores_equal_those_of_scikit_learn(kind: str, types: Sequence[str]) -> None:
-    rows = [one for one in audited_questions(made_build("", each=6), []) if one.type in types]
+def test_scores_equal_those_of_scikit_learn(kind: str) -> None:
+    rows = audited_questions(made_build("", each=6), [])
     texts = [" ".join(one.masked) for one in rows]
     halves = drug_halves([one.drug for one in rows])
-    classes = np.array([types.index(one.type) for one in rows], np.int64)
-    made = word_features([one.masked for one in rows]) if kind == "words" else character_features(texts)
-    scores = cross_fitted_scores(made, halves, classes, len(types))
+    classes = np.array([one.is_refusal for one in rows], np.bool_)
+    made = ngrams([one.masked for one in rows], (1, 2)) if kind == "words" else ngrams(texts, (3, 4, 5))
+    scores = cross_fitted_scores(made, halves, classes)
     options: dict[str, Any] = {"ngram_range": (1, 2), "tokenizer": str.split, "token_pattern": None}
     if kind == "characters":
         options = {"ngram_range": (3, 5), "analyzer": "char"}
@@ -155,21 +154,18 @@ def test_scores_equal_those_of_scikit_learn(kind: str, types: Sequence[str]) -> 
         counter = CountVectorizer(**options)
         model = MultinomialNB().fit(counter.fit_transform(train), classes[halves != half])
         theirs = model.predict_joint_log_proba(counter.transform(test))
-        np.testing.assert_allclose(scores[halves == half], theirs, rtol=1e-9)
+        np.testing.assert_allclose(scores[halves == half], theirs[:, 1] - theirs[:, 0], rtol=1e-9, atol=1e-12)
 
 
-def test_f1_and_area_equal_those_of_scikit_learn() -> None:
+def test_the_area_equals_that_of_scikit_learn() -> None:
     random = np.random.default_rng(0)
-    classes = random.integers(0, 2, 300)
+    classes = random.integers(0, 2, 300).astype(np.bool_)
     scores = np.round(classes + random.normal(size=300), 1)  # with ties
     one_half = np.zeros(300, np.int64)
     weights = random.integers(0, 3, (4, 300)).astype(np.float64)
     areas = area_under_curve(scores, classes, one_half, weights)
     theirs = [roc_auc_score(classes, scores, sample_weight=sample) for sample in weights]
     np.testing.assert_allclose(areas, theirs)
-    predicted = (scores > 0.5).astype(np.int64)
-    confusions = np.bincount(classes * 2 + predicted, minlength=4).astype(np.float64)
-    assert refusal_f1(confusions) == pytest.approx(f1_score(classes, predicted))
 
 
 def test_no_drug_is_in_both_halves_and_classes_are_balanced() -> None:
@@ -177,12 +173,21 @@ def test_no_drug_is_in_both_halves_and_classes_are_balanced() -> None:
     halves = drug_halves([one.drug for one in rows])
     assert all(len({int(half) for one, half in zip(rows, halves, strict=True) if one.drug == drug}) == 1
                for drug in {one.drug for one in rows})  # fmt: skip
-    refusals = np.array([one.is_refusal for one in rows], np.int64)
-    drawn, reason = drawn_questions(halves, refusals, 2)
+    refusals = np.array([one.is_refusal for one in rows], np.bool_)
+    drawn, reason = drawn_questions([one.id for one in rows], halves, refusals)
     assert not reason
     for half in (0, 1):
         here = refusals[drawn][halves[drawn] == half]
         assert 2 * here.sum() == len(here)
+
+
+def test_questions_are_drawn_of_all_labels_and_not_of_the_first() -> None:
+    ids, halves = [f"q{at}" for at in range(400)], np.zeros(400, np.int64)
+    refusals = np.array([at % 20 == 0 for at in range(400)], np.bool_)
+    drawn, _ = drawn_questions(ids, np.concatenate([halves[:200], halves[200:] + 1]), refusals)
+    factual = [at for at in drawn if not refusals[at]]
+    assert len(factual) == 20 and max(factual) > 300 and len([at for at in factual if at < 200]) == 10
+    assert max(at for at in factual if at < 200) > 100
 
 
 @pytest.mark.parametrize(
@@ -190,7 +195,7 @@ def test_no_drug_is_in_both_halves_and_classes_are_balanced() -> None:
 )
 def test_too_little_is_not_measured_and_does_not_fail(drugs: int, each: int, why: str) -> None:
     audit = audit_artifacts(made_build("reportedly", drugs, each), resamples=50)
-    one = figure(audit, "refusal_f1", **BY_WORDS)
+    one = figure(audit, "refusal_auc", **BY_WORDS)
     assert one.value is None and why in one.reason
     assert audit.failed == []
 
@@ -214,40 +219,6 @@ def test_an_auc_fails_on_either_side_of_a_guess(value: float, low: float, high: 
     assert fails(auc) is failed
 
 
-FILLER = [f"Statement {word} on something else." for word in ("one", "two", "three", "four", "five", "six")]
-
-
-def reading_aucs(label_says: str) -> dict[str, float | None]:
-    """The AUCs of the readers of words, of questions on 12 drugs about a thing that each label has or lacks."""
-    questions: list[QuestionAnswer] = []
-    scores: dict[str, ReadingScores] = {}
-    for at in range(12):
-        of_label = [
-            asked(kind, f"Drug{at}", f"What does the label of Drug{at} say on {subject}?", f"Yes {at}.", f"label-{at}")
-            for number, subject in enumerate(SUBJECTS[:10])
-            for kind in [("factual", "refusal")[(number + at) % 2]]
-        ]
-        known = " ".join(word for one in of_label if one.type == "factual" for word in one.question.split())
-        scores |= reading_scores(of_label, [f"The label of a drug. {known}", label_says.format(at=at), *FILLER])
-        questions += of_label
-    figures = audit_artifacts(questions, scores=scores).figures
-    return {one.keys["reader"]: one.value for one in figures if one.metric == "reading_auc"}
-
-
-def test_refusals_whose_words_the_label_lacks_are_told_by_words() -> None:
-    told = reading_aucs("Nothing else stands here.")
-    assert told["coverage"] is not None and told["coverage"] > 0.9
-    assert told["bm25"] is not None and told["bm25"] > 0.9
-    alike = reading_aucs(f"What does the label of Drug{{at}} say on {' '.join(SUBJECTS)}")
-    assert alike["coverage"] is not None and alike["coverage"] < 0.8
-
-
-def test_without_labels_the_readers_of_words_are_not_measured() -> None:
-    assert reading_scores([], ["text"]) == {}
-    [one] = reading_scores([asked("factual", "Velorin", "What is Velorin for?")], ["Velorin is for gout."]).values()
-    assert one.coverage == 1.0
-
-
 def test_questions_that_recur_with_another_answer_fail() -> None:
     rows = made_build()
     again = [
@@ -264,59 +235,6 @@ def test_questions_that_recur_with_another_answer_fail() -> None:
     assert value(alone, "recurring") == value(alone, "recurring_other_gold") == 0
 
 
-def test_wordings_of_one_side_fail() -> None:
-    rows = [
-        asked(kind, f"Drug{number:02d}ol", f"{'Must' if kind == 'refusal' else 'May'} Drug{number:02d}ol be {verb}?")
-        for number in range(10)
-        for verb in ("chewed", "crushed", "frozen", "split", "diluted")
-        for kind in ("factual", "refusal")
-    ]
-    audit = audit_artifacts(rows, resamples=50)
-    assert value(audit, "one_sided_wording", masked="drug") == 1
-    assert any(message.startswith("Questions with a wording that only") for message in audit.failed)
-    mixed = [replace(one, question=one.question.replace("Must", "May")) for one in rows]
-    assert value(audit_artifacts(mixed, resamples=50), "one_sided_wording", masked="drug") == 0
-
-
-def test_answers_that_need_no_label() -> None:
-    """Of four questions on each drug, one is guessable, one has its answer in it, and two need the label."""
-    rows = []
-    for number in range(20):
-        drug = f"Drug{number:02d}ol"
-        rows += [
-            asked("factual", drug, f"Is {drug} for people?", f"Yes, {drug} is."),
-            asked("factual", drug, f"Is {drug} a strong tablet?", f"{drug} is a tablet."),
-            asked("factual", drug, f"What is {drug} made of?", f"Substance{number}."),
-            asked("factual", drug, f"Which is the color of {drug}?", "Red." if number < 2 else f"Shade{number}."),
-        ]
-    audit = audit_artifacts(rows, resamples=50)
-    assert value(audit, "answer_in_question", group="factual") == pytest.approx(1 / 4)
-    assert value(audit, "answer_from_wording", group="factual") == pytest.approx(2 / 4)
-    assert value(audit, "answerable_without_label", group="factual") == pytest.approx(2 / 4)
-
-
-def test_answers_on_the_same_drug_do_not_make_an_answer_guessable() -> None:
-    rows = [
-        asked("factual", drug, f"What is {drug} made of?", f"Substance of {drug}", label=f"{drug} {label}")
-        for drug in ("Abacor", "Benzol", "Cardiv", "Dolomer")
-        for label in range(15)
-    ]
-    audit = audit_artifacts(rows, resamples=50)
-    assert value(audit, "answer_from_wording", group="factual") == 1, "the drug's name is masked in answers"
-    own = [replace(one, answer=content_id(one.drug_name)) for one in rows]
-    assert value(audit_artifacts(own, resamples=50), "answer_from_wording", group="factual") == 0
-
-
-def test_lengths_and_first_words() -> None:
-    rows = [
-        asked("factual", f"Drug{at % 5}ol", f"What is Drug{at % 5}ol, part {at}?", "w " * at) for at in range(1, 101)
-    ]
-    audit = audit_artifacts(rows, resamples=50)
-    found = [value(audit, f"answer_words_{part}", group="factual") for part in ("p10", "median", "p90")]
-    assert found == [10, 50, 90]
-    assert [(one.name, one.value) for one in audit.openings] == [("what is [drug]", 1.0)]
-
-
 def test_a_build_shows_its_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The questions of the built-in rules pass; a build that fails is shown as such."""
     monkeypatch.setattr(artifact_audit, "fails", lambda one: one.metric == "recurring_other_gold")
@@ -327,7 +245,7 @@ def test_a_build_shows_its_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     shown = f"{one['value']:.3f}"
     assert one["failed"] and audit["failed"]
     stored = list(read_records(Location(tmp_path / "run") / "metrics.parquet", Figure))
-    assert len(stored) == len(audit["figures"]) + len(audit["openings"])
+    assert len(stored) == len(audit["figures"])
     assert next(row for row in stored if row.metric == "recurring_other_gold").value == one["value"]
 
     assert done.stdout.lstrip().startswith("THE ARTIFACT AUDIT FAILED")

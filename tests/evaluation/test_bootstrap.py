@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from benchmarks.coverage import coverage
 from fdarx_core.evaluation.bootstrap import (
-    cluster_weights,
     contrast,
     estimate,
     percentile_interval,
     weight_blocks,
 )
 from fdarx_core.evaluation.metrics import JUDGED, SCORE_METRICS, ScoreColumns
+from tests.evaluation.coverage import coverage
 from tests.evaluation.synthetic_scores import score_rows, table
 from tests.evaluation.whole_tables import figures
 
@@ -24,7 +23,7 @@ ROWS = score_rows(10, seed=2)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say_and_the_naive_ones_do_not() -> None:
-    """`benchmarks.coverage` runs the same on 500 data sets; the margins here are those of 150."""
+    """The margins are those of 150 data sets."""
     by_label, naive = coverage(datasets=150, labels=60, resamples=200)
     assert all(0.90 <= share <= 0.99 for share in by_label), by_label
     assert all(share < 0.88 for share in naive), naive
@@ -46,7 +45,7 @@ def test_percentiles_are_those_of_numpy_without_the_missing(samples: np.ndarray)
 
 
 def test_each_sample_draws_as_many_labels_as_there_are() -> None:
-    weights = cluster_weights(7, 400, seed=1)
+    weights = next(weight_blocks(7, 400, seed=1))
     assert weights.shape == (400, 7)
     assert (weights.sum(axis=1) == 7).all()
     assert weights.mean(axis=0) == pytest.approx(np.ones(7), abs=0.2)
@@ -54,7 +53,7 @@ def test_each_sample_draws_as_many_labels_as_there_are() -> None:
 
 
 def test_samples_are_the_same_in_blocks_that_fit_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = cluster_weights(7, 400, seed=1)
+    whole = next(weight_blocks(7, 400, seed=1))
     monkeypatch.setattr("fdarx_core.evaluation.bootstrap._CELLS", 100)
     blocks = list(weight_blocks(7, 400, seed=1))
     assert {block.size for block in blocks} == {98, 56}
@@ -90,7 +89,7 @@ def test_an_interval_is_that_of_labels_drawn_one_by_one() -> None:
         for label in columns.clusters
     }
     values = []
-    for times in cluster_weights(len(columns.clusters), 200, 4):
+    for times in next(weight_blocks(len(columns.clusters), 200, 4)):
         drawn = [
             verdict
             for label, count in zip(columns.clusters, times, strict=True)
@@ -121,7 +120,7 @@ def test_samples_without_a_meaning_are_left_out() -> None:
     """Only 2 of 10 labels have refusal questions: a tenth of the samples draw none of them."""
     rows = [one for one in ROWS if one.type != "refusal" or one.cluster < "label-002"]
     found = {one.metric: one for one in figures(table(rows), seed=0, resamples=500) if one.keys["group_by"] == "type"}
-    assert (cluster_weights(10, 500, 0)[:, :2].sum(axis=1) == 0).any()
+    assert (next(weight_blocks(10, 500, 0))[:, :2].sum(axis=1) == 0).any()
     for name in ("refusal_recall", "hallucination_rate"):
         one = found[name]
         assert one.low is not None

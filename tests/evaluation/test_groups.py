@@ -7,12 +7,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.figures import SMALLEST, SUBGROUP_METRICS, type_groups
+from fdarx_core.evaluation.figures import SMALLEST, SUBGROUP_METRICS, Edges, Group, length_edges, subgroups, type_groups
 from fdarx_core.evaluation.metrics import HALLUCINATIONS, ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
-from tests.evaluation.whole_tables import figures, filled_subgroups, length_edges
+from tests.evaluation.whole_tables import figures
 
 ROWS = score_rows(12, seed=1)
+
+
+def filled_subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
+    """Return the subgroups that have rows."""
+    return [group for group in subgroups(columns, edges) if group[2].any()]
 
 
 def test_types_and_what_they_make_together() -> None:
@@ -26,7 +31,7 @@ def test_subgroups_part_the_questions(seed: int, labels: int) -> None:
     """All questions by topic, as refusal questions have one too; otherwise the answerable ones."""
     rows = score_rows(labels, seed=seed)
     columns = ScoreColumns(table(rows))
-    groups = filled_subgroups(columns, length_edges(table(rows)))
+    groups = filled_subgroups(columns, length_edges([table(rows)]))
     for by in ("category", "section", "label_length", "numeric"):
         covered = np.sum([rows for group_by, _, rows in groups if group_by == by], axis=0)
         assert np.array_equal(covered, ~columns.is_in("type", "refusal") | (by == "category"))
@@ -59,7 +64,7 @@ def test_what_is_called_other_goes_with_the_rest() -> None:
 
 def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions() -> None:
     columns = ScoreColumns(table(ROWS))
-    groups = filled_subgroups(columns, length_edges(table(ROWS)))
+    groups = filled_subgroups(columns, length_edges([table(ROWS)]))
     by_length = {name: rows for by, name, rows in groups if by == "label_length"}
     assert list(by_length) == ["short", "medium", "long"]
     assert [len(np.unique(columns.cluster_of[rows])) for rows in by_length.values()] == [4, 4, 4]
@@ -68,8 +73,8 @@ def test_a_third_of_the_labels_is_short_whatever_the_number_of_their_questions()
 
 
 def test_edges_of_the_whole_evaluation_hold_for_a_cell_of_few_labels() -> None:
-    some = [one for one in ROWS if one.label_characters <= length_edges(table(ROWS))[0]]
-    found = figures(table(some), seed=0, resamples=10, edges=length_edges(table(ROWS)))
+    some = [one for one in ROWS if one.label_characters <= length_edges([table(ROWS)])[0]]
+    found = figures(table(some), seed=0, resamples=10, edges=length_edges([table(ROWS)]))
     assert {one.keys["group"] for one in found if one.keys["group_by"] == "label_length"} == {"short"}
 
 

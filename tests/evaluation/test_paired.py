@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.stats import false_discovery_control, permutation_test
 
 from fdarx_core.evaluation.bootstrap import holm
-from fdarx_core.evaluation.figures import COMPARED, CellKey, comparisons
+from fdarx_core.evaluation.figures import CellKey, compared_metrics
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import Difference, RetrievalScore, Score, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
-from tests.evaluation.whole_tables import compare_retrievers, figures
+from tests.evaluation.whole_tables import compare_retrievers, comparisons, figures
 
 ROWS = score_rows(9, seed=7, model="a")
 
@@ -58,7 +58,7 @@ def test_holm_lies_between_doing_nothing_and_bonferroni(p_values: list[float]) -
 def test_a_cell_against_its_own_copy() -> None:
     found = comparisons(cells(ROWS, better(ROWS, 0, 0)), seed=0, resamples=100, flips=200)
     asked = {one.category for one in ROWS}
-    compared = {(metric, group) for metric, group in COMPARED if group not in TOPICS or group in asked}
+    compared = {(metric, group) for metric, group in compared_metrics() if group not in TOPICS or group in asked}
     assert {(one.metric, one.keys["group"]) for one in found} == compared
     assert {(one.value, one.low, one.high, one.p, one.p_holm) for one in found} == {(0, 0, 0, 1, 1)}
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fdarx_core.evaluation.figures import CellKey
-from fdarx_core.evaluation.tables import ResultTable, table_1, table_2, table_8, table_text
+from fdarx_core.evaluation.tables import ResultTable, overlap_table, retrieval_table, settings_table, table_text
 from fdarx_core.records import Estimate, Figure, RetrievalScore, SettingProgress, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
 from tests.evaluation.whole_tables import figures, filled_cells, retrieval_figures
@@ -35,7 +35,7 @@ def figure(model: str, setting: str, metric: str, group: str, retriever: str = "
 
 
 def test_table_1_has_the_papers_columns_then_retrieved_settings() -> None:
-    grid = table_1(SWEEP, judge="gpt-5.1")
+    grid = settings_table(SWEEP, judge="gpt-5.1")
     paper = [("Full label (+ cites)", 5), ("Closed-book Acc", 2), ("Oracle Acc", 2)]
     assert grid.header_groups() == [*paper, ("Retrieved by bm25 (+ cites)", 5)]
     names = ["Fact", "MH", "Cite F1 Fact", "Cite F1 MH", "Ref F1"]
@@ -44,7 +44,7 @@ def test_table_1_has_the_papers_columns_then_retrieved_settings() -> None:
 
 
 def test_table_1_shows_the_figures_and_leaves_missing_cells_out() -> None:
-    (_, baseline), (_, llama) = table_1(SWEEP, judge="gpt-5.1").rows
+    (_, baseline), (_, llama) = settings_table(SWEEP, judge="gpt-5.1").rows
     cite = figure("baseline", "full_label", "citation_f1", "multihop")
     assert cite.value is not None
     assert baseline[3] == cite
@@ -56,7 +56,7 @@ def test_table_1_shows_the_figures_and_leaves_missing_cells_out() -> None:
 
 
 def test_table_1_under_equivalence_differs_in_the_citations_alone() -> None:
-    strict, loose = (table_1(SWEEP, judge="x", equivalent=equivalent) for equivalent in (False, True))
+    strict, loose = (settings_table(SWEEP, judge="x", equivalent=equivalent) for equivalent in (False, True))
     changed = [
         at for at, pair in enumerate(zip(strict.rows[0][1], loose.rows[0][1], strict=True)) if pair[0] != pair[1]
     ]
@@ -65,7 +65,7 @@ def test_table_1_under_equivalence_differs_in_the_citations_alone() -> None:
 
 
 def test_table_2_and_8_have_the_papers_layout() -> None:
-    second, eighth = table_2(SWEEP), table_8(SWEEP)
+    second, eighth = retrieval_table(SWEEP), overlap_table(SWEEP)
     assert second.header_groups()[:4] == [(f"recall@{k}", 2) for k in ("1", "5", "10", "|gold|")]
     assert [name for name, _ in second.rows] == ["bm25", "minilm"]
     recall = figure("", "", "recall_gold", "multihop", "minilm")
@@ -79,19 +79,19 @@ def test_table_2_and_8_have_the_papers_layout() -> None:
 
 
 def test_notes_say_who_judged_and_what_is_not_in_the_figures() -> None:
-    notes = " ".join(table_1(SWEEP, judge="baseline").notes)
+    notes = " ".join(settings_table(SWEEP, judge="baseline").notes)
     assert "Graded by baseline." in notes and "baseline grades the same words" in notes
     assert "no LLM" in notes
     assert "baseline answers by rules" in notes
     assert "have no verdict" in notes
     assert "too narrow" in notes
-    assert "Graded by gpt-5.1." in table_1(SWEEP, judge="gpt-5.1").notes
-    assert "Not graded." in table_1(SWEEP, judge="").notes
+    assert "Graded by gpt-5.1." in settings_table(SWEEP, judge="gpt-5.1").notes
+    assert "Not graded." in settings_table(SWEEP, judge="").notes
 
 
 @pytest.mark.parametrize("width", [100, 140, 200])
 def test_text_stays_within_its_width_and_is_aligned(width: int) -> None:
-    for grid in (table_1(SWEEP, judge="gpt-5.1"), table_2(SWEEP), table_8(SWEEP)):
+    for grid in (settings_table(SWEEP, judge="gpt-5.1"), retrieval_table(SWEEP), overlap_table(SWEEP)):
         text = table_text(grid, width)
         assert max(map(len, text.splitlines())) <= width
         for _, name in grid.columns:
@@ -130,8 +130,8 @@ def test_what_rounds_to_nothing_has_no_sign() -> None:
 
 
 def test_no_figures_make_an_empty_table() -> None:
-    assert table_1([], judge="").rows == []
-    assert table_text(table_1([], judge="")).startswith("Table 1")
+    assert settings_table([], judge="").rows == []
+    assert table_text(settings_table([], judge="")).startswith("Table 1")
 
 
 def test_cells_are_counted_from_their_rows() -> None:

@@ -1,52 +1,29 @@
-"""Figures of whole tables of rows in one step: what the figures of an evaluation's parts are compared with."""
+"""Figures and differences of tables of rows."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 
 import pyarrow as pa
 
-from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, slice_sums
-from fdarx_core.evaluation.cell_sums import CellCounts, label_lengths
+from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES
 from fdarx_core.evaluation.figures import (
-    COMPARED_RETRIEVERS,
     RETRIEVAL_SUBGROUP_METRICS,
     SUBGROUP_METRICS,
     CellKey,
     Edges,
-    Group,
-    StandingNames,
+    Wanted,
+    alike_pairs,
+    cell_figures,
     compare_pairs,
-    figure_slices,
-    figures_of_sums,
-    standing_names,
-    subgroups,
-    tertiles,
+    compared_rankings,
+    comparison_pairs,
+    length_edges,
 )
-from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, Metric, ScoreColumns, score_metrics
+from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, Metric, added_metrics
+from fdarx_core.pipeline.evaluation_results import with_counts
 from fdarx_core.records import Difference, Figure, SettingProgress
-
-
-def length_edges(*tables: pa.Table) -> Edges:
-    """Return the tertiles of label_characters over the distinct labels of Score or RetrievalScore tables.
-
-    Give the tables of a whole evaluation, so that "short" means the same in all its cells.
-    """
-    return tertiles({name: length for table in tables for name, length in label_lengths(table).items()}.values())
-
-
-def standing(columns: ScoreColumns) -> StandingNames:
-    """Return the categories and sections that have figures of their own in these rows."""
-    answerable = ~columns.is_in("type", "refusal")
-    sections = Counter(columns.strings("section")[answerable].tolist())
-    return standing_names({"category": Counter(columns.strings("category").tolist()), "section": sections})
-
-
-def filled_subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
-    """Return the subgroups that have rows."""
-    return [group for group in subgroups(columns, edges, standing(columns)) if group[2].any()]
 
 
 def figures(scores: pa.Table, *, seed: int, resamples: int = RESAMPLES, edges: Edges | None = None) -> list[Figure]:
@@ -66,7 +43,7 @@ def figures(scores: pa.Table, *, seed: int, resamples: int = RESAMPLES, edges: E
         ValueError: if the rows are of several cells.
     """
     key = _only_cell(scores, ("model", "setting", "retriever"))
-    return _figures(scores, key, score_metrics(), SUBGROUP_METRICS, seed, resamples, edges)
+    return _figures(scores, key, SCORE_METRICS | added_metrics(), SUBGROUP_METRICS, seed, resamples, edges)
 
 
 def retrieval_figures(scores: pa.Table, *, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
@@ -91,10 +68,8 @@ def _figures(
     resamples: int,
     edges: Edges | None,
 ) -> list[Figure]:
-    columns = ScoreColumns(scores)
-    named = figure_slices(columns, metrics, by_subgroup, edges or length_edges(scores), standing(columns))
-    sums = slice_sums(columns, [one for _, _, one in named])
-    return figures_of_sums(key, [(by, name) for by, name, _ in named], sums, seed=seed, resamples=resamples)
+    edges = edges or length_edges([scores])
+    return cell_figures(key, scores, metrics, by_subgroup, edges, seed=seed, resamples=resamples)
 
 
 def compare_retrievers(
@@ -102,19 +77,28 @@ def compare_retrievers(
 ) -> list[Difference]:
     """Return the differences of all pairs of retrievers, from their RetrievalScore rows by name."""
     cells = {CellKey("", "", retriever): table for retriever, table in tables.items()}
-    pairs = dict.fromkeys(combinations(cells, 2), COMPARED_RETRIEVERS)
-    return compare_pairs(cells, pairs, RETRIEVAL_METRICS, seed, resamples, flips)
+    pairs = dict.fromkeys(combinations(cells, 2), compared_rankings())
+    return compare_pairs(cells, pairs, RETRIEVAL_METRICS, seed=seed, resamples=resamples, flips=flips)
+
+
+def comparisons(
+    cells: Mapping[CellKey, pa.Table],
+    metrics: Wanted = (),
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
+    flips: int = FLIPS,
+    wanted: Callable[[CellKey, CellKey], bool] = lambda a, b: True,
+) -> list[Difference]:
+    """Return the differences of the wanted pairs of cells that have something in common, by default in all metrics."""
+    progress = {key: SettingProgress(*key, "done") for key in cells}
+    pairs = comparison_pairs([pair for pair in alike_pairs(cells) if wanted(*pair)], progress)
+    if metrics:
+        pairs = dict.fromkeys(pairs, metrics)
+    return compare_pairs(cells, pairs, SCORE_METRICS, seed=seed, resamples=resamples, flips=flips)
 
 
 def filled_cells(cells: Iterable[SettingProgress], scores: Mapping[CellKey, pa.Table]) -> list[SettingProgress]:
-    """Return the cells with counts, tokens, cost and latencies; a cell without Score rows is returned unchanged.
-
-    The caller sets the keys, status, reason and due of a cell. Latencies are of questions with a reply; `cost` is the
-    sum of the known costs.
-    """
-    return [
-        CellCounts.of(table).fill(cell)
-        if (table := scores.get(CellKey(cell.model, cell.setting, cell.retriever)))
-        else cell
-        for cell in cells
-    ]
+    """Return the cells with counts, tokens, cost and latencies; a cell without Score rows is returned unchanged."""
+    found = ((cell, scores.get(CellKey(cell.model, cell.setting, cell.retriever))) for cell in cells)
+    return [with_counts(cell, table) if table else cell for cell, table in found]

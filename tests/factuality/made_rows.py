@@ -47,9 +47,7 @@ class MadeRows:
         ]
         pairs = [pair for claim in claims for pair in self._of_claim(claim, skill)]
         pairs += self._of_statements(answer, claims, skill)
-        flags = (
-            [SafetyFlag(answer.id, "dose_unsupported", 0, 0, "", "", "40 mg", "")] if self._dice.random() < 0.2 else []
-        )
+        flags = [SafetyFlag(answer.id, "dose", 0, 0, "", "", "40 mg", "")] if self._dice.random() < 0.2 else []
         verdicts = verdicts_of(claims, pairs, METHOD)
         score = score_of(answer, claims, verdicts, pairs, float(self._dice.random()), flags, METHOD)
         self.answers.append(answer)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.claims import claims_of
-from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, read_claims
+from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import CheckedAnswer, Claim, Response
 
@@ -91,14 +91,35 @@ def test_an_empty_list_is_no_claims() -> None:
     assert read() == []
 
 
-def test_the_rules_reply_is_read_as_the_rules_claims() -> None:
-    reply = EXTRACT_CLAIMS.by_rules(claims_asked(ANSWER))
-    assert read_claims(ANSWER, Response("k", "extract_claims", 1, "baseline", reply)) == claims_of(ANSWER)
+LONG = """## Dosing of Zalvorin
+Is it safe? The dose is 5 mg [1]. The maximum is e.g. 10 mg a day [PASSAGE_0012, PASSAGE_0013].
+- Take it with food.
+2. Do not crush it.
+| Adults | 5 mg |
+The dose is 5 mg."""
 
 
-@given(st.text(max_size=200))
-def test_the_rules_reply_is_read_whatever_the_answer_holds(text: str) -> None:
-    answer = CheckedAnswer("a", "q", "What?", text, "model")
-    response = Response("k", "extract_claims", 1, "baseline", EXTRACT_CLAIMS.by_rules(claims_asked(answer)))
-    read = read_claims(answer, response)
-    assert [claim.resolved for claim in read] == [claim.resolved for claim in claims_of(answer)]
+def test_without_a_model_each_sentence_item_and_row_is_a_claim() -> None:
+    claims = claims_of(CheckedAnswer("a", "q", "What is the dose?", LONG, "model", drug="Zalvorin"))
+    assert [claim.resolved for claim in claims] == [
+        "## Dosing of Zalvorin",
+        "The dose is 5 mg.",
+        "The maximum is e.g. 10 mg a day.",
+        "Take it with food.",
+        "Do not crush it.",
+        "| Adults | 5 mg |",
+    ]
+    assert claims[1].text == "The dose is 5 mg [1]."
+    assert [claim.number for claim in claims] == list(range(6))
+
+
+def test_refusals_and_failures_have_no_claims() -> None:
+    for answer, outcome in (("I can't answer this question.", "answered"), ("5 mg.", "refused"), ("5 mg.", "failed")):
+        assert claims_of(CheckedAnswer("a", "q", "What?", answer, "model", outcome=outcome)) == []
+
+
+@given(st.text(max_size=300))
+def test_claims_of_any_answer_stand_in_it_and_never_overlap(text: str) -> None:
+    claims = claims_of(CheckedAnswer("a", "q", "What?", text, "model"))
+    assert [claim.text for claim in claims] == [text[claim.start : claim.end] for claim in claims]
+    assert all(one.end <= other.start for one, other in pairwise(claims))

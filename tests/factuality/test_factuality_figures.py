@@ -67,9 +67,9 @@ def test_a_figure_is_the_mean_of_its_group(made: MadeRows, found: list[Figure]) 
 def test_claims_flags_and_gold_have_figures(made: MadeRows, found: list[Figure]) -> None:
     good = [one for one in made.scores if one.model == "good"]
     assert only(found, "claims").value == pytest.approx(np.mean([one.claims for one in good]))
-    assert only(found, "flag_any").value == only(found, "flag_dose_unsupported").value
+    assert only(found, "flag_any").value == only(found, "flag_dose").value
     assert only(found, "flag_any").value == pytest.approx(np.mean([one.flags > 0 for one in good]))
-    assert only(found, "flag_contraindicated_drug").value == 0
+    assert only(found, "flag_interaction").value == 0
     assert only(found, "completeness").value == pytest.approx(
         np.mean([one.completeness for one in good if one.completeness is not None])
     )

@@ -113,7 +113,7 @@ def test_a_failed_answer_has_no_values() -> None:
 def test_flags_are_counted_apart() -> None:
     row = CheckedAnswer("a", "q", "?", "40 mg", "m", references=["40 mg"])
     claim, verdict = Claim("c", "a", 0, 0, 1, "4", "4"), ClaimVerdict("c", "a", "supported")
-    flag = SafetyFlag("a", "dose_unsupported", 0, 5, "40 mg", "", "40 mg", "")
+    flag = SafetyFlag("a", "dose", 0, 5, "40 mg", "", "40 mg", "")
     with_flag, without = (score_of(row, [claim], [verdict], [], 1.0, flags, METHOD) for flags in ([flag, flag], []))
     assert (with_flag.flags, without.flags) == (2, 0)
     assert with_flag.fas == without.fas == 1.0

@@ -13,7 +13,6 @@ from fdarx_core.filters.round_trip import (
     ROUND_TRIP_ANSWER,
     Outcome,
     RoundTripReply,
-    Setting,
     answer_slots,
     compare_slots,
     outcome,
@@ -23,6 +22,7 @@ from fdarx_core.filters.round_trip import (
 )
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import QuestionAnswer, Response
+from fdarx_core.records.question_types import RoundTripSetting
 from tests.filters.judged import FACTUAL, LABEL, MULTIHOP, PASSAGES, QUESTIONS, REFUSAL
 
 NOTHING = RoundTripReply(quotes=[], passages=[], answerable=False, answer="")
@@ -52,7 +52,7 @@ def test_a_question_is_answered_in_the_settings_of_its_type() -> None:
     ("setting", "numbers"),
     [("passages", [0, 1]), ("label", [0, 1, 2]), ("closed_book", []), ("first", [0]), ("second", [1])],
 )
-def test_each_setting_shows_its_passages_and_never_the_answer(setting: Setting, numbers: list[int]) -> None:
+def test_each_setting_shows_its_passages_and_never_the_answer(setting: RoundTripSetting, numbers: list[int]) -> None:
     slots = answer_slots(MULTIHOP, setting, LABEL, PASSAGES)
     assert [one["number"] for one in slots["passages"]] == numbers
     assert [one["text"] for one in slots["passages"]] == [PASSAGES[at].text for at in numbers]
@@ -97,12 +97,12 @@ def test_a_reply_that_cannot_be_read_says_why(text: str, failed: str, expected: 
     assert isinstance(found, Unparsable) and found.reason == expected
 
 
-GOOD: dict[Setting, RoundTripReply | Unparsable] = {
+GOOD: dict[RoundTripSetting, RoundTripReply | Unparsable] = {
     "passages": said("40 mg", 0),
     "label": said("40 mg", 0),
     "closed_book": NOTHING,
 }
-HOPS: dict[Setting, RoundTripReply | Unparsable] = {
+HOPS: dict[RoundTripSetting, RoundTripReply | Unparsable] = {
     **GOOD,
     "closed_book": said("20 mg"),
     "first": said("40 mg", 0),
@@ -140,7 +140,7 @@ def test_a_question_that_is_answered_alike_stays() -> None:
         ("second", "other", ""),
     ],
 )
-def test_each_difference_has_its_reason(setting: Setting, relation: str, reason: str) -> None:
+def test_each_difference_has_its_reason(setting: RoundTripSetting, relation: str, reason: str) -> None:
     found = outcome(MULTIHOP, HOPS, compared(**{**SAME, **ALONE, setting: relation}))
     assert (found.outcome, found.reason) == ("dropped" if reason else "kept", reason)
     assert found.detail == (f"{setting}: of {setting}" if reason else "")
@@ -156,8 +156,8 @@ def test_the_gold_answer_from_nothing_is_a_tag_and_no_reason_to_drop(relation: s
 
 
 def test_from_nothing_a_reader_answers_from_memory_and_else_from_all_that_is_shown() -> None:
-    asked: dict[Setting, str] = {}
-    settings: tuple[Setting, ...] = ("label", "closed_book")
+    asked: dict[RoundTripSetting, str] = {}
+    settings: tuple[RoundTripSetting, ...] = ("label", "closed_book")
     for setting in settings:
         slots = answer_slots(FACTUAL, setting, LABEL, PASSAGES)
         asked[setting] = str(ROUND_TRIP_ANSWER.request(slots, endpoint="m").messages)
@@ -191,7 +191,7 @@ def test_a_reply_that_cannot_be_read_leaves_the_question_unscored(question: Ques
 
 
 def test_an_unusable_reply_does_not_clear_a_question_that_another_reply_drops() -> None:
-    broken: dict[Setting, RoundTripReply | Unparsable] = {**GOOD, "label": Unparsable("wrong_shape", "items")}
+    broken: dict[RoundTripSetting, RoundTripReply | Unparsable] = {**GOOD, "label": Unparsable("wrong_shape", "items")}
     found = outcome(FACTUAL, broken, compared(passages="contradicts"))
     assert (found.outcome, found.reason) == ("dropped", "contradicted")
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.tokens import contains_name, word_overlap
 from fdarx_core.filters import RULES, LabelEvidence, first_failure
 from fdarx_core.filters.rules import (
     ANSWER_LENGTH,
@@ -20,6 +19,7 @@ from fdarx_core.filters.rules import (
     malformed_question,
 )
 from fdarx_core.records import NO_ANSWER, QuestionAnswer
+from fdarx_core.text.tokens import contains_name, word_overlap
 
 STORAGE = "Store Velorin tablets at 20° to 25°C in the closed bottle."
 DOSE = "The recommended dose of Velorin is 40 mg once daily; the maximum daily dose is 80 mg."

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fdarx_core.filters.votes import majorities, majority
+from fdarx_core.filters.judges import majorities, majority
 from fdarx_core.records import JudgeVerdict
 
 KEPT = JudgeVerdict("q1", "set-1", "relevance", "kept", category="Pharmacokinetics", relevance="relevant")

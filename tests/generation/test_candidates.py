@@ -126,3 +126,11 @@ def test_the_rules_are_asked_with_what_they_wrote_and_a_model_without() -> None:
     assert len(asked) == len(one.contexts) > 2
     assert all(request.slots["written"] == [] for request in asked)
     assert all(context.slots["written"] for context in one.contexts[:2])  # they are kept for the rules
+
+
+def test_a_refusal_without_an_answerable_question_in_its_words_stands_alone() -> None:
+    alone = TopicPair(None, Topic("partner", "lithium"), "What does the label of {drug} say about use with {term}?")
+    [one] = questions(context_of(alone))
+    assert (one.type, one.twin, one.entity, one.answer) == ("refusal", "", "lithium", NO_ANSWER)
+    assert (one.category, one.gold_passages, one.difficulty) == ("Drug Interactions", [], "direct")
+    assert make_contexts(LABEL, PASSAGES, GenerationConfig(), [alone], by_model=True)[0].refusal is None

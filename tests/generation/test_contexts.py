@@ -56,6 +56,7 @@ def item_of(pair: TopicPair) -> tuple[Context, dict[str, object]]:
 
 def test_a_pair_of_topics_is_written_with_its_evidence_and_its_twin() -> None:
     context, item = item_of(PARTNER)
+    assert PARTNER.answered is not None
     assert context.task == GENERATE_FACTUAL.name and context.passages == [0]
     assert item == {
         "question": topic_question(PARTNER.answered, "Velorin", WORDING),

@@ -32,7 +32,7 @@ def test_a_section_is_a_unit_whose_titles_are_those_above_it() -> None:
 
 def test_passages_of_one_section_are_one_unit_and_keep_their_places() -> None:
     [unit] = units((WARNINGS, "Liver", "Liver failure was seen."), (WARNINGS, "Liver", "Stop VELORIN."))
-    assert unit.passages == [0, 1]
+    assert [one.passage for one in unit.statements] == [0, 1]
     assert unit.text == "Liver failure was seen. Stop VELORIN."
 
 

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from fdarx_core.harnesses.samples import HarnessSample
-from fdarx_core.harnesses.scoring import HarnessReply, combine, combine_all
+from fdarx_core.harnesses.scoring import HarnessReply, HarnessSample, combine, combine_all
 
 SAMPLE = HarnessSample(
     id="q1",

@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
-from fdarx_core.filters.judges import Judge, criteria_readers, guided_tasks, judges, judges_by
+from fdarx_core.filters.judges import (
+    KEPT_AS,
+    Judge,
+    criteria_readers,
+    guided_tasks,
+    judges,
+    judges_by,
+    read_criteria,
+)
 from fdarx_core.generation.contexts import Context, GenerationConfig
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.llm import Criteria, ModelConfig, PromptError
@@ -18,10 +27,8 @@ from fdarx_core.pipeline.build_steps import Roles, build_steps
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.steps import AskStep
 from fdarx_core.records import QuestionAnswer
-from fdarx_core.review.criteria import run_criteria
-from fdarx_core.review.criteria_proposals import criteria_yaml
+from fdarx_core.specs.build import BuildSpec, judges_of, keep_criteria
 from fdarx_core.storage import RunDirectory
-from jobs.build_benchmark import BuildConfig
 from tests.filters.judged import LABEL, PASSAGES, QUESTIONS
 
 OURS = Criteria.load()
@@ -109,25 +116,26 @@ def test_which_tasks_read_criteria() -> None:
     assert criteria_readers() - guided_tasks() == {"generate_factual", "generate_multihop"}
 
 
-def config(**options: Any) -> BuildConfig:
-    return BuildConfig.model_validate({"labels": ["x"], "out": "y", **options})
+def config(**options: Any) -> BuildSpec:
+    return BuildSpec.model_validate({"labels": ["x"], "out": "y", **options})
 
 
 def test_a_build_is_another_by_other_criteria_and_the_same_without(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
-    file.write_text(criteria_yaml(with_rule(*guided_tasks())))
+    file.write_text(yaml.safe_dump(with_rule(*guided_tasks()).model_dump()))
     given, plain = config(criteria=str(file)), config()
-    assert plain.judges() is judges() and plain.own_criteria() is None
     assert "criteria" not in plain.identity(plain.load_roles())
     one = given.identity(given.load_roles())["criteria"]
-    file.write_text(criteria_yaml(with_rule("judge_relevance")))
+    file.write_text(yaml.safe_dump(with_rule("judge_relevance").model_dump()))
     assert given.identity(given.load_roles())["criteria"] != one
     run = RunDirectory.begin(
         str(tmp_path / "run"), job="build_benchmark", config=given.identity(given.load_roles()), versions={}
     )
-    given.keep_criteria(run)
-    assert run_criteria(run) == with_rule("judge_relevance")
-    assert all(STRICTER in system for _, system in [requests(given.judges(), QUESTIONS["factual"])["judge_relevance"]])
+    keep_criteria(str(file), run)
+    assert read_criteria(str(run.file(KEPT_AS))) == with_rule("judge_relevance")
+    assert all(
+        STRICTER in system for _, system in [requests(judges_of(str(file)), QUESTIONS["factual"])["judge_relevance"]]
+    )
 
 
 @pytest.mark.parametrize("text", [None, "purpose: [", "purpose: x\nrules: []", "rules: 3"])

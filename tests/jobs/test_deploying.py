@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,8 @@ import pytest
 import yaml
 
 from fdarx_core.llm import ModelsError
-from jobs import evaluation
-from jobs.evaluate import EvaluateConfig
-from jobs.evaluation import cpus_for, evaluation_spec, load_deployed
+from fdarx_core.specs.evaluate import EvaluateSpec
+from jobs.evaluate import cpus_for, load_deployed, with_deployed
 from tests.jobs.evaluating import models_file
 
 
@@ -21,13 +21,13 @@ def served_file(folder: Path, name: str, **more: Any) -> Path:
     return file
 
 
-def config(*files: Path, **more: Any) -> EvaluateConfig:
-    return EvaluateConfig(benchmark="b", out="o", deploy=[str(file) for file in files], **more)
+def config(*files: Path, **more: Any) -> EvaluateSpec:
+    return EvaluateSpec(benchmark="b", out="o", deploy=[str(file) for file in files], **{"plan": True, **more})
 
 
 def identity(*files: Path, **more: Any) -> dict[str, Any]:
-    made = config(*files, **more)
-    return evaluation.identity(made, evaluation_spec(made, {}, load_deployed(made.deploy, to_ask=False)))
+    made, _ = with_deployed(config(*files, **more))
+    return made.identity(made.setup({}))
 
 
 def test_a_run_depends_on_what_changes_answers_alone(tmp_path: Path) -> None:
@@ -46,17 +46,16 @@ def test_a_run_depends_on_what_changes_answers_alone(tmp_path: Path) -> None:
 
 def test_deployed_models_are_asked_and_one_may_judge(tmp_path: Path) -> None:
     files = [served_file(tmp_path, name) for name in ("small", "strong")]
-    served = load_deployed([str(file) for file in files], to_ask=False)
-    sweep = evaluation_spec(config(*files, judge="strong"), {}, served)
+    sweep = with_deployed(config(*files, judge="strong"))[0].setup({})
     assert sweep.answerers == ["baseline", "small"] and set(sweep.used) == {"small", "strong"}
-    assert set(evaluation_spec(config(*files, only=["small"]), {}, served).used) == {"small"}
+    assert set(with_deployed(config(*files, only=["small"]))[0].setup({}).used) == {"small"}
 
 
 def test_a_name_that_is_taken(tmp_path: Path) -> None:
     small = served_file(tmp_path, "small")
     running = models_file(tmp_path, "http://localhost:1/v1", {"name": "small"})
     with pytest.raises(ModelsError, match="small is also the name of a model in --models"):
-        evaluation_spec(config(small, models=[str(running)]), {}, load_deployed([str(small)], to_ask=False))
+        with_deployed(config(small, models=[str(running)]))[0].setup({})
     with pytest.raises(ModelsError, match="another file of --deploy has small too"):
         load_deployed([str(small), str(small)], to_ask=False)
 
@@ -77,15 +76,16 @@ def test_a_model_that_its_cards_cannot_hold(tmp_path: Path) -> None:
         load_deployed([str(file)], to_ask=False)
 
 
-def test_an_environment_without_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.evaluation.find_spec", lambda name: None)
-    with pytest.raises(ModelsError, match=r"pip install 'fdarx\[gpu\]'"):
-        load_deployed([str(served_file(tmp_path, "small"))], to_ask=True)
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+@pytest.mark.parametrize(("device", "says"), [("gpu", r"pip install 'fdarx\[gpu\]'"), ("cpu", "its CPU build")])
+def test_an_environment_without_the_engine(tmp_path: Path, device: str, says: str) -> None:
+    with pytest.raises(ModelsError, match=says):
+        load_deployed([str(served_file(tmp_path, "small", device=device))], to_ask=True)
 
 
 def test_gpus_without_anything_that_computes_on_them() -> None:
     with pytest.raises(ModelsError, match="--gpus is for --deploy"):
-        evaluation_spec(config(gpus=2), {}, {})
+        config(gpus=2).setup({})
 
 
 def test_models_on_cpus_do_not_take_those_of_the_job(tmp_path: Path) -> None:

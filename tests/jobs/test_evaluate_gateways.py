@@ -6,11 +6,8 @@ import json
 import os
 import subprocess
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from fdarx_core.records import Prediction
 from tests.conftest import REPOSITORY
@@ -77,15 +74,4 @@ def test_no_secret_of_a_gateway_behind_a_tunnel_is_written(example_build: Path, 
         access |= {"proxy": proxy.url, "proxy_login_env": "PLANTED_LOGIN"}
         printed, run = evaluated(tmp_path, example_build, {**access, "base_url": server.openai_url})
         assert proxy.lines and all(line.startswith("CONNECT ") for line in proxy.lines)
-    check_run(printed, run)
-
-
-@pytest.mark.skipif(find_spec("litellm") is None, reason="litellm is not installed")
-def test_no_secret_of_litellm_behind_a_proxy_of_the_environment_is_written(example_build: Path, tmp_path: Path) -> None:
-    with LoopbackServer() as server, ForwardProxy(LOGIN) as proxy:
-        server.faults = gateway
-        model = {"kind": "litellm", "model": "openai/tiny", "key_command": "printenv PLANTED_TOKEN"}
-        address = f"http://user:pass%2Fword-planted@127.0.0.1:{proxy.port}"
-        printed, run = evaluated(tmp_path, example_build, {**model, "base_url": server.openai_url}, HTTP_PROXY=address)
-        assert proxy.lines
     check_run(printed, run)

@@ -16,7 +16,9 @@ from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.records import Figure, RagAnswer, RagScore, TitleRank
 from fdarx_core.storage import Location, read_records
 from tests.conftest import REPOSITORY
+from tests.jobs.answering_files import answer_all
 from tests.jobs.evaluating import models_file, reopen, rows_of
+from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import Fault, LoopbackServer, text_of
 
 pytestmark = pytest.mark.service
@@ -26,6 +28,7 @@ QUESTIONS = EXAMPLES / "questions.jsonl"
 REPLIES = {
     "more_questions": {"questions": ["Which storage applies?", "How long is a study?", "Who sets the batches?"]},
     "score_chunk": {"reason": "It is about the same.", "score": 7},
+    "judge_claim": {"verdicts": [{"passage": 1, "reason": "It says so.", "quote": "", "verdict": "supported"}]},
     "judge_useful_context": {"reason": "It holds the answer.", "useful": True},
 }
 
@@ -116,6 +119,24 @@ def test_a_model_on_a_server(index: Path, tmp_path: Path, server: LoopbackServer
     assert server.number == asked
     reused = compare(index, tmp_path / "reused", *named, "--sample", 3, "--reuse", out)
     assert (reused.returncode, server.number) == (0, asked), reused.stderr
+
+
+def test_a_model_by_batch_files(index: Path, tmp_path: Path, server: LoopbackServer) -> None:
+    runs, folder = [tmp_path / "direct", tmp_path / "run"], tmp_path / "files"
+    models = models_file(tmp_path, server.openai_url, {"name": "m"})
+    line: list[object] = ["evaluate-rag", "--index", index, "--questions", QUESTIONS, "--sample", 3, "--models", models]
+    line += ["--answerer", "m", "--judge", "m", "--strategies", "question,qa_rag", "--resamples", 200]
+    assert run_job(*line, "--out", runs[0]).returncode == 0
+    asked, answered, code = server.number, 0, 3
+    while code == 3 and answered <= asked:
+        code = run_job(*line, "--out", runs[1], "--batch-files", folder).returncode
+        answered += answer_all(folder, respond)
+    assert (code, answered, server.number) == (0, asked, asked)
+    direct, by_files = (
+        [(row.strategy, row.postprocess, row.answer, row.citations) for row in rows_of(run, "answers", RagAnswer)]
+        for run in runs
+    )
+    assert direct == by_files
 
 
 def test_what_fails_is_named_and_asked_again(index: Path, tmp_path: Path, server: LoopbackServer) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import finetune_answerer
+from fdarx_core.specs import finetune
 from jobs.cli import main
 
 ROW = '{"question": "How is it stored?", "answer": "At 20 to 25 degrees."}\n'
@@ -15,7 +15,7 @@ ROW = '{"question": "How is it stored?", "answer": "At 20 to 25 degrees."}\n'
 @pytest.fixture
 def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A model's directory, without weights, and a pair; with all libraries."""
-    monkeypatch.setattr(finetune_answerer, "find_spec", lambda name: name)
+    monkeypatch.setattr(finetune, "find_spec", lambda name: name)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     (tmp_path / "pairs.jsonl").write_text(ROW)
@@ -50,7 +50,7 @@ def test_wrong_options(
 def test_a_library_that_is_missing(
     given: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(finetune_answerer, "find_spec", lambda name: None if name == "peft" else name)
+    monkeypatch.setattr(finetune, "find_spec", lambda name: None if name == "peft" else name)
     refused(given)
     assert capsys.readouterr().err == "error: fine-tuning needs peft: pip install 'fdarx[models]'\n"
 
@@ -73,7 +73,6 @@ def test_questions_without_the_columns(given: list[str], tmp_path: Path, capsys:
         (("--method", "full", "--target-modules", "q_proj"), "--target-modules is for adapters"),
         (("--executor", "local", "--workers", "2"), "--executor local is one process"),
         (("--objective", "dpo"), "is not a run: it has no run.json"),
-        (("--report-to", "paper"), "there is no tracker paper; known are mlflow, wandb"),
     ],
 )
 def test_options_that_do_not_go_together(
@@ -82,4 +81,13 @@ def test_options_that_do_not_go_together(
     (tmp_path / "model" / "model.safetensors").touch()
     refused(given, *more)
     assert told in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_too_few_pairs(given: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model" / "model.safetensors").touch()
+    refused(given)
+    error = capsys.readouterr().err
+    assert "none of 1 pairs in 1 groups of near-duplicates is in the " in error and error.count("\n") == 1
+    assert "split of 90 groups" in error and "give more pairs, or another --seed" in error
     assert not (tmp_path / "run").exists()

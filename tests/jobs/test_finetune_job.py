@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.pipeline.tuning.results import stored_changes
+import fdarx_core as fdarx
 from fdarx_core.records import Reject
-from fdarx_core.storage import RunDirectory
+from fdarx_core.storage import RunConflict, RunDirectory
 from fdarx_core.tuning.answerer_training import ADAPTER_FILES
-from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer
+from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, stored_changes
 from fdarx_core.tuning.pairs import TrainingPair
 from jobs import cli
 from tests.jobs.evaluating import rows_of
@@ -74,6 +74,15 @@ def test_a_finished_run_does_nothing_more(whole: Path, options: list[str], capsy
     told = capsys.readouterr()
     assert "complete already" in told.err
     assert f"adapter  {whole}/adapter" in told.out and "BERTScore F1" in told.out
+
+
+def test_python_goes_on_with_the_run_of_the_command(whole: Path, options: list[str]) -> None:
+    begun = RunDirectory.open(str(whole)).info()
+    given = {word.removeprefix("--").replace("-", "_"): value for word, value in zip(*[iter(options)] * 2, strict=True)}
+    bert = {name: begun["config"][name] for name in ("bertscore_model", "bertscore_layers")}
+    assert fdarx.finetune_answerer(**given, **bert, out=whole).info() == begun
+    with pytest.raises(RunConflict, match="rank: was 16, now 4"):
+        fdarx.finetune_answerer(**given, **bert, rank=4, out=whole)
 
 
 def test_its_page_is_drawn_anew(whole: Path) -> None:

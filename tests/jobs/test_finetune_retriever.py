@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import fdarx_core as fdarx
 from fdarx_core.rag.index import Index
 from fdarx_core.records import Passage, RetrievalScore
 from fdarx_core.storage import Location, RunDirectory, read_records
@@ -64,6 +65,9 @@ def test_it_learns_and_is_scored_on_drugs_that_were_kept_back(
     told = capsys.readouterr()
     assert "complete already" in told.err
     assert "recall@5" in told.out and f"encoder  {whole / 'model'}" in told.out
+    pairs = zip(options[:-1:2], options[1::2], strict=True)
+    given = {name.removeprefix("--").replace("-", "_"): value for name, value in pairs}
+    assert fdarx.finetune_retriever(**given, out=whole).info() == info
 
 
 def test_an_index_is_made_and_searched_with_it(whole: Path, tmp_path: Path) -> None:
@@ -77,7 +81,7 @@ def test_an_index_is_made_and_searched_with_it(whole: Path, tmp_path: Path) -> N
 
 def test_a_killed_run_goes_on_to_the_same_curve(options: list[str], whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "killed"
-    line = [sys.executable, "-m", "jobs.finetune_retriever", *options, "--out", str(out)]
+    line = [sys.executable, "-m", "jobs.finetune", "retriever", *options, "--out", str(out)]
     process = subprocess.Popen(line, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True)
     end = time.monotonic() + 240
     while not list(out.glob(f"checkpoints/checkpoint-*/{STATE}")):

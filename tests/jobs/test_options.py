@@ -15,18 +15,18 @@ from fdarx_core.factuality.figures import RESAMPLES
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.labels import Selection
 from fdarx_core.retrieval.retrievers import RETRIEVERS
+from fdarx_core.specs.build import BuildSpec
+from fdarx_core.specs.evaluate import EvaluateSpec
+from fdarx_core.specs.factuality import FactualitySpec
 from fdarx_core.verify import THRESHOLD
 from jobs import cli
-from jobs.build_benchmark import BuildConfig
-from jobs.evaluate import EvaluateConfig
-from jobs.score_factuality import ScoreFactualityConfig
 from jobs.verify import VerifyConfig
 from tests.conftest import REPOSITORY
 
 
-def read(*arguments: str) -> BuildConfig:
+def read(*arguments: str) -> BuildSpec:
     config = cli.parse(["build", *arguments]).keywords["config"]
-    assert isinstance(config, BuildConfig)
+    assert isinstance(config, BuildSpec)
     return config
 
 
@@ -115,7 +115,7 @@ def test_names_that_others_read_are_no_misspelt_options(
 ) -> None:
     own = ("FDARX_DATA", "FDARX_KILLS", "FDARX_REQUIRE_ENGINE", "FDARX_VERIFIER", "FDARX_KEY_SMALL", "FDARX_ENGINE_KEY")
     of_kubernetes = ("FDARX_BUILD_SERVICE_HOST", "FDARX_BUILD_SERVICE_PORT_HTTP", "FDARX_BUILD_PORT_80_TCP_ADDR")
-    for name in (*own, *of_kubernetes, "FDARX_EVALUATE_SAMPLE", "FDARX_FINETUNE_VERIFIER_SEED"):
+    for name in (*own, *of_kubernetes, "FDARX_EVALUATE_SAMPLE", "FDARX_FINETUNE_RETRIEVER_SEED"):
         monkeypatch.setenv(name, "8")
     assert read("--labels", "x", "--out", "z").sample is None
     assert capsys.readouterr().err == ""
@@ -135,7 +135,7 @@ def test_yaml_must_hold_known_options(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["build", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for name, field in BuildConfig.model_fields.items():
+    for name, field in BuildSpec.model_fields.items():
         assert "--" + name.removeprefix("as_").replace("_", "-") in shown
         assert field.description
 
@@ -150,7 +150,7 @@ def test_help_begins_with_the_job_s_own_options_and_names_the_other_sources(caps
 
 
 def test_a_selection_has_the_same_defaults_everywhere() -> None:
-    assert BuildConfig(labels=["x"], out="y").selection() == Selection()
+    assert BuildSpec(labels=["x"], out="y").selection() == Selection()
 
 
 def test_help_is_quick_and_imports_no_ray() -> None:
@@ -175,16 +175,16 @@ def test_the_command_names_its_jobs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_set_ids_may_come_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("AA-1\n\n bb-2 \n")
-    config = BuildConfig(labels=["x"], out="y", set_ids=["cc-3", str(tmp_path / "ids.txt")])
+    config = BuildSpec(labels=["x"], out="y", set_ids=["cc-3", str(tmp_path / "ids.txt")])
     assert config.set_ids == ["aa-1", "bb-2", "cc-3"]
 
 
 def test_defaults_that_options_repeat_are_those_of_the_library() -> None:
     weights, (first, last) = Weights(), YEARS
-    fields = {name: field.default for name, field in ScoreFactualityConfig.model_fields.items()}
+    fields = {name: field.default for name, field in FactualitySpec.model_fields.items()}
     assert fields["weights"] == f"{weights.similarity},{weights.support},{weights.contra}"
     assert (fields["threshold"], fields["k"], fields["resamples"]) == (THRESHOLD, K, RESAMPLES)
     assert fields["years"] == f"{first}-{last}"
     assert VerifyConfig.model_fields["threshold"].default == THRESHOLD
-    assert EvaluateConfig.model_fields["settings"].default == list(SETTINGS)
-    assert ", ".join(RETRIEVERS.builtin) in str(EvaluateConfig.model_fields["retrievers"].description)
+    assert EvaluateSpec.model_fields["settings"].default == list(SETTINGS)
+    assert ", ".join(RETRIEVERS.builtin) in str(EvaluateSpec.model_fields["retrievers"].description)

@@ -93,20 +93,19 @@ def test_an_interrupted_push_uploads_what_is_missing(split_build: Path, hub: Hub
 
 
 @pytest.mark.parametrize(
-    ("variable", "token", "says"),
+    ("token", "says"),
     [
-        ("HF_TOKEN", "", "HF_TOKEN holds no token for the hub; set it"),
-        ("MY_TOKEN", "", "MY_TOKEN holds no token for the hub; set it"),
-        ("MY_TOKEN", "hf_with space", "MY_TOKEN holds no token for the hub: a token has"),
-        ("MY_TOKEN", READ, "the hub refuses it; the token in MY_TOKEN needs the permission"),
-        ("HF_TOKEN", "hf_unknown", "the hub does not accept the token in HF_TOKEN"),
+        ("", "HF_TOKEN holds no token for the hub; set it"),
+        ("hf_with space", "HF_TOKEN holds no token for the hub: a token has"),
+        (READ, "the hub refuses it; the token in HF_TOKEN needs the permission"),
+        ("hf_unknown", "the hub does not accept the token in HF_TOKEN"),
     ],
 )
 def test_a_token_that_does_not_do_is_named_by_its_variable(
-    split_build: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, variable: str, token: str, says: str
+    split_build: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch, token: str, says: str
 ) -> None:
-    monkeypatch.setenv(variable, token)
-    done = run_job("push", split_build, NAME, "--token-env", variable)
+    monkeypatch.setenv("HF_TOKEN", token)
+    done = run_job("push", split_build, NAME)
     assert done.returncode == 2 and says in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not token or token not in done.stderr + done.stdout

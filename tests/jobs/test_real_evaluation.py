@@ -102,8 +102,8 @@ def share(rows: Rows, key: str, value: str) -> float:
 
 def test_there_are_enough_rows(answers: Rows, run: Path) -> None:
     scores = read(run, "scores/baseline")
-    assert len(scores) == len(answers) > 600
-    assert all(len(of(answers, setting)) >= 100 for setting in SETTINGS)
+    assert len(scores) == len(answers) > 400
+    assert all(len(of(answers, setting)) >= 80 for setting in SETTINGS)
     for setting in ("oracle", "retrieved"):
         assert {row["grade"] for row in of(answers, setting, "answerable")} >= {"correct", "unscored"}
     assert {row["outcome"] for row in answers} == {"answered", "refused"}  # so every answer is graded or undecided

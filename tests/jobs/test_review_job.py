@@ -63,28 +63,6 @@ def test_an_evaluation_is_asked_about_its_grades(build: ReviewedBuild, tmp_path:
     assert {(item.task, item.setting) for item in items} == {("grade", "oracle")}
 
 
-def test_a_further_sample_goes_on_from_what_people_said(
-    build: ReviewedBuild, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = str(ReviewedEvaluation(tmp_path / "evaluation", build).run.root)
-    first, second = tmp_path / "first", tmp_path / "second"
-    assert sample(run, first) == 0
-    with pytest.raises(SystemExit):
-        sample(run, second, "--after", str(first))
-    assert "has no grades yet" in capsys.readouterr().err
-    review = open_review(str(first))
-    answers = [{"id": item.id, "value": "correct"} for item in review.items()]
-    saved = {"format": 1, "review": review.digest, "annotator": "anna", "answers": answers}
-    (tmp_path / "anna.json").write_text(json.dumps(saved))
-    assert main(["review", "import", str(first), str(tmp_path / "anna.json")]) == 0
-    assert sample(run, second, "--after", str(first)) == 0
-    further = open_review(str(second)).items()
-    assert len(further) == 6 and not {item.id for item in further} & {item.id for item in review.items()}
-    with pytest.raises(SystemExit):
-        sample(run, second, "--after", str(first), "--models", "small")
-    assert "uses its own models and settings" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("more", "told"),
     [

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.review.judge_scores import StageScore
-from fdarx_core.review.judged_candidates import JudgedCandidate, read_judged
+from fdarx_core.review.judged_candidates import JudgedCandidate, StageScore, read_judged
+from tests.jobs.evaluating import models_file
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer, text_of
-from tests.review.criteria_model import models_file
 
 DRUG = "KELDRIVA"
 
@@ -57,7 +56,7 @@ def test_without_models_the_rules_alone_are_measured() -> None:
 
 
 def test_errors_of_a_judge_are_counted(server: LoopbackServer, tmp_path: Path) -> None:
-    models, out = models_file(tmp_path, server.openai_url), tmp_path / "run"
+    models, out = models_file(tmp_path, server.openai_url, {"name": "m"}), tmp_path / "run"
     options = ("--models", models, "--judge", "m", "--out", out, "-q")
     done = run_job("review", "judges", *options)
     assert done.returncode == 0, done.stderr
@@ -68,10 +67,14 @@ def test_errors_of_a_judge_are_counted(server: LoopbackServer, tmp_path: Path) -
         judged(of_drug, True),
         judged(of_drug, False),
     )
-    assert relevance.precision.value == judged(of_drug, False) / len(of_drug) and not relevance.count(None, "unscored")
-    assert found["quality", "all"].recall.value == 0 and found["quality", "all"].good_kept.value == 1
+    assert relevance.figure("precision").value == judged(of_drug, False) / len(of_drug) and not relevance.count(
+        None, "unscored"
+    )
+    assert (
+        found["quality", "all"].figure("recall").value == 0 and found["quality", "all"].figure("good_kept").value == 1
+    )
     support = found["support", "factual"]
-    assert support.recall.value == 1 and support.good_kept.value == 0
+    assert support.figure("recall").value == 1 and support.figure("good_kept").value == 0
     assert found["support", "multihop"].count(None, "unscored") == judged(candidates, True, "multihop") + judged(
         candidates, False, "multihop"
     )
@@ -87,7 +90,8 @@ def test_errors_of_a_judge_are_counted(server: LoopbackServer, tmp_path: Path) -
 
 
 def test_a_stopped_trial_is_resumed(server: LoopbackServer, tmp_path: Path) -> None:
-    options = ("--models", models_file(tmp_path, server.openai_url), "--judge", "m", "--out", tmp_path / "run", "-q")
+    models = models_file(tmp_path, server.openai_url, {"name": "m"})
+    options = ("--models", models, "--judge", "m", "--out", tmp_path / "run", "-q")
     stopped = run_job("review", "judges", *options, "--max-requests", "20")
     assert stopped.returncode == 3 and "stopped: " in stopped.stderr
     assert run_job("review", "judges", *options).returncode == 0
@@ -98,7 +102,7 @@ def test_a_stopped_trial_is_resumed(server: LoopbackServer, tmp_path: Path) -> N
 
 def test_a_plan_asks_nothing(server: LoopbackServer, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    models = models_file(tmp_path, server.openai_url)
+    models = models_file(tmp_path, server.openai_url, {"name": "m"})
     done = run_job("review", "judges", "--models", models, "--judge", "m", "--out", out, "--plan", "-q")
     assert done.returncode == 0, done.stderr
     assert "judge_relevance" in done.stdout and not server.calls and not out.exists()
@@ -131,5 +135,6 @@ def test_wrong_options_are_one_line(options: tuple[str, ...], told: str) -> None
 
 
 def test_models_need_a_folder(server: LoopbackServer, tmp_path: Path) -> None:
-    done = run_job("review", "judges", "--models", models_file(tmp_path, server.openai_url), "--reader", "m")
+    models = models_file(tmp_path, server.openai_url, {"name": "m"})
+    done = run_job("review", "judges", "--models", models, "--reader", "m")
     assert done.returncode == 2 and "--out: give a run directory, in which the replies of m are kept" in done.stderr

@@ -14,6 +14,7 @@ import pytest
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, Figure, PairVerdict, Reject, SafetyFlag
 from fdarx_core.storage import Location, read_records
 from tests.factuality.entrez_server import EntrezServer, Paper
+from tests.jobs.answering_files import answer_all
 from tests.jobs.checking import NO_ANSWERS, PASSAGES, QUESTIONS, lines, made, made_files, score, scores
 from tests.jobs.evaluating import models_file, rows_of
 from tests.jobs.in_process import run_job
@@ -30,6 +31,13 @@ def respond(body: Mapping[str, Any]) -> str:
         found = re.search(r"<answer>\s*(.+?)\s*</answer>", prompt, re.DOTALL)
         assert found
         return json.dumps({"claims": [{"quote": found[1], "claim": found[1]}]})
+    if body["response_format"]["json_schema"]["name"] == "check_safety":
+        found = re.search(r"<answer>\s*(.+?)\s*</answer>", prompt, re.DOTALL)
+        forbids = re.search(r"TELVANTO is contraindicated[^.]+", prompt)
+        assert found and forbids
+        quotes = ((found[1], forbids[0]), (found[1], "It is allowed."))
+        said = [{"kind": "contraindication", "answer_quote": ours, "label_quote": label} for ours, label in quotes]
+        return json.dumps({"statements": said, "dose_missing": False})
     shown = len(re.findall("<passage number=", prompt))
     said = [
         {"passage": n, "reason": "made", "verdict": "supported" if n == 1 else "unsupported"}
@@ -150,6 +158,18 @@ def test_a_model_on_a_server(tmp_path: Path, options: list[object], server: Loop
     assert made(tmp_path / "reused") == rows
 
 
+def test_a_model_by_batch_files(tmp_path: Path, options: list[object], server: LoopbackServer) -> None:
+    direct, out, folder = tmp_path / "direct", tmp_path / "run", tmp_path / "files"
+    named = ("--models", models_file(tmp_path, server.openai_url, {"name": "m"}), "--claims", "m", "--entailment", "m")
+    assert score(direct, *options, *named).returncode == 0
+    asked, answered, code = server.number, 0, 3
+    while code == 3 and answered <= asked:
+        code = score(out, *options, *named, "--batch-files", folder).returncode
+        answered += answer_all(folder, respond)
+    assert (code, answered, server.number) == (0, asked, asked)
+    assert made(out) == made(direct)
+
+
 def test_what_fails_for_now_is_no_verdict_and_asked_again(
     tmp_path: Path, options: list[object], server: LoopbackServer
 ) -> None:
@@ -194,19 +214,28 @@ def test_other_answers_under_the_same_names_are_another_run(by_rules: tuple[Path
     assert other.returncode == 2 and "answers: was" in other.stderr
 
 
-def test_rxnorm_names_the_drug_of_a_brand(tmp_path: Path, example_build: Path) -> None:
+def test_a_judge_checks_answers_against_the_label_of_a_drug_that_rxnorm_names(
+    tmp_path: Path, example_build: Path, server: LoopbackServer
+) -> None:
     question = "Can a patient with severe hepatic impairment take Ortabrand?"
     answers = lines(tmp_path / "m.jsonl", [{"question": question, "answer": "Yes, Ortabrand can be taken."}])
-    named = ("--predictions", answers, "--evidence", f"labels:{example_build}")
+    named = ["--predictions", answers, "--evidence", f"labels:{example_build}"]
+    unchecked = score(tmp_path / "unchecked", *named)
+    assert unchecked.returncode == 0 and "Not checked: no judge model." in unchecked.stdout
+    assert "Not checked: no judge model." in (tmp_path / "unchecked" / "report.html").read_text()
+    named += ["--models", models_file(tmp_path, server.openai_url, {"name": "m"}), "--entailment", "m"]
     assert score(tmp_path / "without", *named).returncode == 0
     assert rows_of(tmp_path / "without", "flags", SafetyFlag) == []
     names = tmp_path / "names"
     names.mkdir()
     (names / "RXNCONSO.RRF").write_text(RXNCONSO)
     (names / "RXNREL.RRF").write_text(RXNREL)
+    planned = score(tmp_path / "run", *named, "--rxnorm", names, "--plan")
+    assert planned.returncode == 0 and "check_safety" in planned.stdout
     done = score(tmp_path / "run", *named, "--rxnorm", names)
     assert done.returncode == 0, done.stderr
     [flag] = rows_of(tmp_path / "run", "flags", SafetyFlag)
-    assert (flag.kind, flag.drug) == ("contraindicated_condition", "TELVANTO")
+    assert (flag.kind, flag.drug, flag.subject) == ("contraindication", "TELVANTO", "CONTRAINDICATIONS")
+    assert "1 flags; 1 more are dropped" in done.stdout
     refused = score(tmp_path / "none", "--predictions", answers, "--evidence", f"file:{answers}", "--rxnorm", names)
     assert (refused.returncode, "need labels: give --safety" in refused.stderr) == (2, True)

@@ -12,13 +12,13 @@ import pytest
 import yaml
 from lxml import html
 
-from benchmarks.loopback_build import LoopbackModels
-from benchmarks.loopback_prompts import JUDGING, ShownPrompt
-from fdarx_core.report.build_losses import unusable_lines
+from fdarx_core.report.retention import unusable_lines
 from jobs.build_benchmark import NO_QUESTIONS
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import Call, Fault, LoopbackServer
+from tests.loopback.build import LoopbackModels
+from tests.loopback.prompts import JUDGING, ShownPrompt
 
 AMOUNTS = ("--sample", 4, "--passages", 2, "--section-pairs", 1, "--twins", 2, "--transfers", 0)
 ROLES = ("--generator", "writer", "--reader", "reader", "--judge", "judge")

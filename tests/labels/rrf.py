@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 RXNCONSO = """\
 1|ENG||||||1|1|1||RXNORM|IN|1|kestrelol||N|4096|
 1|ENG||||||2|2|1||MTHSPL|SU|KESTRELOL ANHYDROUS UNII|KESTRELOL ANHYDROUS||N|4096|
@@ -26,3 +29,18 @@ RXNREL = """\
 5||CUI|RN|9||CUI|tradename_of|8||RXNORM|||||4096|
 damaged
 """
+
+
+def write_names(folder: Path, brands: Mapping[str, str]) -> None:
+    """Write RxNorm's files with ingredients, each with a brand or "", where `fdarx fetch --names` puts them below."""
+    place = folder / "fdarx" / "names"
+    place.mkdir(parents=True)
+    concepts, relations = "", ""
+    for at, (ingredient, brand) in enumerate(brands.items()):
+        one, other = 2 * at, 2 * at + 1
+        concepts += f"{one}|ENG||||||1|1|{one}||RXNORM|IN|{one}|{ingredient}||N|4096|\n"
+        if brand:
+            concepts += f"{other}|ENG||||||1|1|{other}||RXNORM|BN|{other}|{brand}||N|4096|\n"
+            relations += f"{one}||CUI|RN|{other}||CUI|tradename_of|{one}||RXNORM|||||4096|\n"
+    (place / "RXNCONSO.RRF").write_text(concepts)
+    (place / "RXNREL.RRF").write_text(relations)

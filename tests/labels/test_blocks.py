@@ -55,6 +55,21 @@ def paragraph(content: str) -> str:
         ("C<sub>max</sub> and CO<sub>2</sub>", "Cmax and CO2"),
         ("a<sup/>b<sup> </sup>c", "ab c"),
         ("e<sup>x<sup>2</sup></sup>", "ex2"),
+        ("12<sup>1*</sup>", "12 [1*]"),
+        ("12<sup>*,2</sup>.", "12 [*,2]."),
+        ("Related<sup>†3</sup>", "Related [†3]"),
+        ("5<sup>1-3</sup>", "5 [1-3]"),
+        ("5<sup>1–3, 5</sup> weeks", "5 [1–3, 5] weeks"),
+        ("2 x 10<sup>9/L</sup>", "2 x 10^9/L"),
+        ("2 x 10<sup>6 cells</sup>/kg", "2 x 10^6 cells/kg"),
+        ("10 [1]<sup>2</sup>", "10 [1] [2]"),
+        ("10<sup>1,2</sup> patients", "10 [1,2] patients"),
+        ("tromethamine<sup>IV/IM</sup>and", "tromethamine IV/IM and"),
+        ("0.9 h<sup>-1</sup>", "0.9 h^-1"),
+        ("mL min<sup>−1</sup> kg<sup>–1</sup>", "mL min^-1 kg^-1"),
+        ("mg/m<sup>2*</sup> in", "mg/m2 [*] in"),
+        ("mg/m<sup>2a</sup>", "mg/m2 [a]"),
+        ("Ca<sup>2+</sup> and Na<sup>+</sup>", "Ca2+ and Na+"),
         ("in<content styleCode='italics'>vi</content>tro", "invitro"),
     ],
 )
@@ -95,6 +110,8 @@ def test_footnotes_in_tables() -> None:
         ("&lt;5 &amp; &gt;3", "<5 & >3"),
         ("a&#13;b", "a\nb"),
         ("  a \n\t b  ", "a b"),
+        ("20&#150;25 &#176;C, the patient&#146;s &#147;dose&#148;&#133;", "20–25 °C, the patient’s “dose”…"),
+        ("<![CDATA[one<br/>twice & more]]><br/>x", "one<br/>twice & more\nx"),
     ],
 )
 def test_odd_characters(source: str, shown: str) -> None:
@@ -161,6 +178,97 @@ def test_lists() -> None:
     inner = "<list><item>deep<list><item>deeper</item></list></item></list>"
     text = f"<list><caption>Take:</caption><item>one</item><item><caption>a.</caption>two {inner} after</item></list>"
     assert lines_of(text) == ["Take:", "- one", "- a. two", "  - deep", "    - deeper", "after"]
+
+
+@pytest.mark.parametrize(
+    ("style", "marks"),
+    [
+        ("", ["1.", "2.", "3."]),
+        ("Arabic", ["1.", "2.", "3."]),
+        ("LittleAlpha", ["a.", "b.", "c."]),
+        ("BigAlpha", ["A.", "B.", "C."]),
+        ("LittleRoman", ["i.", "ii.", "iii."]),
+        ("BigRoman", ["I.", "II.", "III."]),
+    ],
+)
+def test_items_of_ordered_lists_keep_their_numbers(style: str, marks: list[str]) -> None:
+    items = "<item>Wash hands.</item><item>Inject.</item><item><paragraph>Repeat step 1.</paragraph></item>"
+    lines = lines_of(f"<list listType='ordered' styleCode='{style}'>{items}</list>")
+    assert lines == [f"{marks[0]} Wash hands.", f"{marks[1]} Inject.", f"{marks[2]} Repeat step 1."]
+
+
+def test_ordered_lists_in_lists_and_with_marks_of_their_own() -> None:
+    inner = "<list listType='ordered'><item>Press.</item><item>Hold.</item></list>"
+    assert lines_of(f"<list><item>Inject:{inner}</item></list>") == ["- Inject:", "  1. Press.", "  2. Hold."]
+    items = "<item><caption>1)</caption>Mix.</item><item>(b) Shake.</item><item>• Wait.</item><item>* Cold.</item>"
+    assert lines_of(f"<list listType='ordered'>{items}</list>") == ["1) Mix.", "(b) Shake.", "- Wait.", "- Cold."]
+
+
+def test_ordered_lists_in_cells() -> None:
+    steps = "<list listType='ordered'><item>Mix</item><item>Shake</item></list>"
+    figures = "<list listType='ordered'><item>917</item><item>701</item></list>"
+    alone = "<list listType='ordered'><item>Adults</item></list>"
+    rows = [cells("A", "B", "C", tag="th"), cells(alone, figures, steps)]
+    assert lines_of(table(rows))[-1] == "A: Adults | B: 917; 701 | C: 1. Mix; 2. Shake"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("Take <content styleCode='strikethrough'>10 mg</content> <content>5 mg</content> daily.", "Take 5 mg daily."),
+        ("Take <content revised='delete'>10 mg</content><content revised='insert'>5 mg</content>.", "Take 5 mg."),
+        ("Take <content styleCode='bold line-through'>10 <sub>x</sub></content> 5 mg.", "Take 5 mg."),
+    ],
+)
+def test_deleted_text_is_left_out(source: str, shown: str) -> None:
+    assert paragraph(source) == shown
+
+
+def test_deleted_blocks_are_left_out() -> None:
+    items = "<item styleCode='Strikethrough'>Old.</item><item>New.</item>"
+    assert lines_of(f"<paragraph revised='delete'>Gone.</paragraph><list>{items}</list>") == ["- New."]
+
+
+@pytest.mark.parametrize(
+    ("text", "described", "shown"),
+    [
+        ("CrCl {} 30 mL/min", "less than or equal to", "CrCl [image: less than or equal to] 30 mL/min"),
+        ("CrCl{}30 mL/min", "", "CrCl [image] 30 mL/min"),
+        ("CrCl {} 30", "image-01.jpg", "CrCl [image] 30"),
+        ("CrCl {} 30", "705cc8a-5055-412c", "CrCl [image] 30"),
+        ("CrCl {} 30", "Image", "CrCl [image] 30"),
+        ("Bottle label <content>{}</content>", "Bottle label", "Bottle label [image]"),
+        ("{}", "structural formula", ""),
+        ("Figure 1<br/>{}", "structural formula", "Figure 1"),
+    ],
+)
+def test_images_in_a_line_leave_a_mark(text: str, described: str, shown: str) -> None:
+    content = text.format("<renderMultiMedia referencedObject='M1'/>")
+    media = f"<component><observationMedia ID='M1'><text>{described}</text></observationMedia></component>"
+    passages = read(document(section(f"<paragraph>{content}</paragraph>", inner=media)))[1]
+    assert "\n".join(passage.text for passage in passages) == shown
+
+
+def test_an_image_alone_in_its_cell_leaves_a_mark() -> None:
+    rows = [cells("Sign", "Meaning", tag="th"), cells("<renderMultiMedia/>", "Stop")]
+    assert lines_of(table(rows))[-1] == "Sign: [image] | Meaning: Stop"
+
+
+def test_footnotes_of_titles_follow_the_text() -> None:
+    title = "Warnings<footnote>Not for children.</footnote>"
+    label, [passage] = read(document(section("<paragraph>Stop.</paragraph>", title)))
+    assert (label.sections[0].title, passage.text) == ("Warnings [1]", "Stop.\n[1] Not for children.")
+    nested = section("<paragraph>Stop.</paragraph>", "Rash", "")
+    _, [passage] = read(document(section("", title, inner=nested)))
+    assert passage.text == "Stop.\n[1] Not for children."
+    label, _ = read(document(section("", title)))
+    assert label.sections[0].title == "Warnings (Not for children.)"
+
+
+def test_text_of_a_section_outside_its_text_is_kept() -> None:
+    outside = "<paragraph>Before.</paragraph>loose words"
+    xml = document(section("Inside.", inner=f"{outside}<list><item>After.</item></list>"))
+    assert [passage.text for passage in read(xml)[1]] == ["Inside.", "Before.\nloose words", "- After."]
 
 
 def test_items_of_several_paragraphs_and_of_a_table() -> None:

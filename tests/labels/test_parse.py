@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks import read_documents
-from benchmarks.fidelity import growth, measure, share_found
 from fdarx_core.labels import BadDocument, parse_document, parse_label, read_labels
 from fdarx_core.records import Label, from_table, to_table
 from fdarx_core.storage import StorageError
 from tests.conftest import EXAMPLES
+from tests.labels.fidelity import growth, measure, share_found
 from tests.labels.spl import (
     FIELDS,
     FILLER,
@@ -189,6 +189,16 @@ def test_sections_with_numbers_paths_and_core_codes() -> None:
         ("12.3.1\u00a0Intake", "12.3.1", "Intake"),
         ("14", "", "14"),
         ("24-hour care", "", "24-hour care"),
+        ("10 mg Tablets", "", "10 mg Tablets"),
+        ("2.5 mg/5 mL Carton", "", "2.5 mg/5 mL Carton"),
+        ("5 % Cream", "", "5 % Cream"),
+        ("12 Hour Relief", "", "12 Hour Relief"),
+        ("6 to 12 Years", "6", "to 12 Years"),
+        ("2 in 1", "", "2 in 1"),
+        ("1ST DOSE", "", "1ST DOSE"),
+        ("0.5 mg", "", "0.5 mg"),
+        ("12.4 In Vitro", "12.4", "In Vitro"),
+        ("5.2 G astric Bleeding", "5.2", "G astric Bleeding"),
         ("<content>1 </content>USE<footnote>note</footnote>", "1", "USE [1]"),
     ],
 )
@@ -292,6 +302,8 @@ def reason(data: bytes) -> str:
         (GOOD.replace('<setId root="', '<setId extension="').encode(), "no_set_id"),
         (GOOD.encode("latin-1", "replace"), "wrong_encoding"),
         (GOOD.replace("UTF-8", "klingon").encode(), "wrong_encoding"),
+        (GOOD.replace("UTF-8", "UTF-16").encode(), "wrong_encoding"),
+        (GOOD.replace("UTF-8", "ucs-2").encode(), "wrong_encoding"),
         (LAUGHS.encode(), "doctype_refused"),
         (LAUGHS.encode("utf-16"), "doctype_refused"),
         (LAUGHS.replace(' [<!ENTITY a "ha"', ' SYSTEM "x.dtd" [<!ENTITY a "ha"').encode(), "doctype_refused"),

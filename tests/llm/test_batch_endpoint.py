@@ -23,7 +23,7 @@ from fdarx_core.llm import (
     Task,
 )
 from fdarx_core.llm.batch_formats import OpenAIBatches
-from fdarx_core.llm.response_usage import ledger
+from fdarx_core.llm.response_store import ledger
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError
 from tests.llm.batch_server import BatchServer

@@ -31,7 +31,7 @@ def test_the_code_of_adding_a_task_runs(
 def test_the_models_of_the_documentation_are_valid() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs/models.md").read_text(), re.DOTALL)
     models = [ModelConfig.model_validate(fields) for block in blocks for fields in yaml.safe_load(block)]
-    assert {model.kind for model in models} == {"openai", "anthropic", "litellm"}
+    assert {model.kind for model in models} == {"openai", "anthropic"}
 
 
 def test_every_field_of_a_model_is_documented() -> None:

@@ -234,14 +234,6 @@ BASE = "- {name: m, model: tiny, base_url: 'https://127.0.0.1/v1', "
         ("key_env: K, key_command: echo", "key_env and key_command both give the key"),
         ("key_command: no-such-program --token", "key_command: there is no program no-such-program"),
         ('key_command: "echo \'abc"', "key_command: No closing quotation; quote it as for a shell"),
-        ("kind: litellm, proxy: 'http://p:1'", "proxy is not used with kind litellm"),
-        ("litellm: {aws_region_name: x}", "litellm takes options for kind litellm alone"),
-        ("kind: litellm, litellm: {temperature: 0}", "litellm: .*temperature changes replies; move it to sampling"),
-        ("kind: litellm, litellm: {max_retries: 3}", "litellm: .*max_retries follows from the other fields"),
-        (
-            "kind: litellm, litellm: {aws_secret_access_key: abc}",
-            "litellm: .*aws_secret_access_key looks like a secret",
-        ),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_asked(

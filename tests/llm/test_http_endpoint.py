@@ -38,18 +38,44 @@ TRANSIENT_FAULTS = {
     "no JSON": (Fault(raw=b"Internal hiccup"), "bad_reply"),
     "nothing": (Fault(raw=b""), "bad_reply"),
     "deep JSON": (Fault(raw=b"[" * 100_000), "bad_reply"),
-    "error with 200": (Fault(reply={"error": {"message": "upstream failed"}}), "wrong_shape"),
+    "error with 200": (Fault(reply={"error": {"message": "upstream failed"}}), "server_error"),
+    "429 in the body": (Fault(reply={"error": {"code": "429", "message": "slow down"}}), "rate_limited"),
     "a list": (Fault(reply=[1, 2]), "wrong_shape"),
     "choices of another shape": (Fault(reply={"choices": {"0": "text"}}), "wrong_shape"),
     "content is a number": (Fault(message={"content": 7}), "wrong_shape"),
     "no choice": (Fault(reply={"choices": []}), "empty_choices"),
+    "429 in the choice": (
+        Fault(reply={"choices": [{"message": {"content": ""}, "error": {"code": 429, "message": "upstream"}}]}),
+        "rate_limited",
+    ),
 }
 
 FINAL_FAULTS = {
     "content null": (Fault(message={"content": None}), "null_content"),
+    "no content": (
+        Fault(reply={"choices": [{"message": {"role": "assistant"}, "finish_reason": "stop"}]}),
+        "null_content",
+    ),
+    "message null": (Fault(reply={"choices": [{"message": None, "finish_reason": "stop"}]}), "null_content"),
+    "context length in the body": (
+        Fault(reply={"error": {"code": "context_length_exceeded", "message": "maximum context length is 8192 tokens"}}),
+        "context_too_long",
+    ),
+    "context length as Gemini says it": (
+        Fault(status=400, error={"message": "The input token count (9) exceeds the maximum number of tokens (8)."}),
+        "context_too_long",
+    ),
+    "context length as TGI says it": (
+        Fault(status=422, error={"message": "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000"}),
+        "context_too_long",
+    ),
     "refusal": (Fault(message={"content": None, "refusal": "I can't help with that."}), "refusal"),
     "context length": (
         Fault(status=400, error={"message": "This model's maximum context length is 1024 tokens."}),
+        "context_too_long",
+    ),
+    "context length in the body, without a code": (
+        Fault(reply={"error": {"message": "This model's maximum context length is 8192 tokens"}}),
         "context_too_long",
     ),
     "request too large": (Fault(status=413, raw=b""), "context_too_long"),
@@ -66,6 +92,9 @@ FATAL_FAULTS = {
     "forbidden": (Fault(status=403), "forbidden.*key_env"),
     "unknown model": (Fault(status=404, error={"message": "The model tiny does not exist"}), "tiny does not exist"),
     "redirect": (Fault(status=307), "not_found.*base_url"),
+    "payment required": (Fault(status=402, error={"message": "Add credits"}), "no_access.*Add credits"),
+    "payment required, in the body": (Fault(reply={"error": {"code": 402, "message": "Add credits"}}), "Add credits"),
+    "no quota, in the body": (Fault(reply={"error": {"code": "insufficient_quota", "message": "Quota"}}), "Quota"),
 }
 
 
@@ -267,6 +296,53 @@ def test_a_long_reason_is_not_repaired(server: LoopbackServer) -> None:
     request = limited.request({"question": "a", "reference": "b", "context": "c"}, endpoint="m")
     [response] = answer_all([request], model(server, structured="text"))
     assert response.attempts == 1 and limited.parse(response).useful
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "System role not supported",
+        "Developer instruction is not enabled; this model does not support system messages",
+        "Conversation roles must alternate user/assistant/user/assistant/...",
+    ],
+)
+def test_a_model_without_a_system_role_gets_its_text_before_the_first_turn(
+    refusal: str, task: Task[Any], server: LoopbackServer
+) -> None:
+    def faults(call: Call) -> Fault | None:
+        has_system = any(message["role"] == "system" for message in call.body["messages"])
+        return Fault(status=400, error={"message": refusal}) if has_system else None
+
+    server.faults = faults
+    responses = ask_all(task, model(server, max_in_flight=1), "good", "fine", "well")
+    assert [response.reason for response in responses] == ["", "", ""]
+    assert server.number == 4
+    [system, *turns] = server.calls[0].body["messages"]
+    [[turn, *rest]] = [call.body["messages"] for call in server.calls[1:] if call.body["messages"][-1] == turns[-1]]
+    assert turn["content"] == f"{system['content']}\n\n{turns[0]['content']}"
+    assert rest == turns[1:]
+
+
+def test_a_parameter_that_the_server_does_not_know_stops_the_asking_at_once(
+    task: Task[Any], server: LoopbackServer
+) -> None:
+    server.faults = lambda call: Fault(status=400, error={"message": "Unsupported parameter: 'top_k'."})
+    with pytest.raises(EndpointStopped, match=r"refused_request.*'top_k'.*check model, sampling"):
+        ask_all(task, model(server, max_in_flight=1, sampling={"top_k": 5}), *map(str, range(20)))
+    assert server.number <= 2
+
+
+def test_counts_of_another_type_lose_no_reply(task: Task[Any], server: LoopbackServer) -> None:
+    reply = {"choices": [{"message": {"content": FINE}, "finish_reason": "stop"}], "usage": "12 tokens"}
+    server.faults = lambda call: Fault(reply=reply)
+    [response] = ask_all(task, model(server), "good")
+    assert (response.text, response.reason, response.prompt_tokens) == (FINE, "", 0)
+
+
+def test_a_server_that_fails_is_to_be_looked_at_itself(task: Task[Any], server: LoopbackServer) -> None:
+    server.faults = lambda call: Fault(status=500)
+    with pytest.raises(EndpointStopped, match="log of the server"):
+        ask_all(task, model(server, max_tries=1, max_in_flight=2), *map(str, range(200)))
 
 
 def test_the_newer_name_of_max_tokens(task: Task[Any], server: LoopbackServer) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.predictions import ANSWER_FULL_LABEL
+from fdarx_core.evaluation.predictions import ANSWER_TASKS
 from fdarx_core.llm import Asker, AskingStopped, HttpEndpoint, ModelConfig, Prices, ResponseStore
 from fdarx_core.llm.limits import PREFIX_CACHED_S, PrefixWarmup
 from fdarx_core.records import Request
@@ -31,7 +31,7 @@ def on_label(name: str, endpoint: HttpEndpoint, questions: int = QUESTIONS, word
         {"label": f"{name} tablets. " + "dose " * words, "drug": name, "question": f"number {number}?"}
         for number in range(questions)
     ]
-    return [ANSWER_FULL_LABEL.request(one, endpoint="m", sampling=endpoint.sampling) for one in slots]
+    return [ANSWER_TASKS["full_label"].request(one, endpoint="m", sampling=endpoint.sampling) for one in slots]
 
 
 class Seen:

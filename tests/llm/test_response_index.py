@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fdarx_core.llm import ResponseStore, ledger
-from fdarx_core.llm.response_index import KeyTable, open_key_file, write_key_file
-from fdarx_core.llm.response_usage import add_usage
+from fdarx_core.llm.response_index import KeyTable, add_usage, open_key_file, write_key_file
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError, read_table
 from fdarx_core.storage.s3_client import client

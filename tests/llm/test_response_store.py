@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.llm import TRANSIENT, ModelConfig, Prices, ResponseStore, ledger
-from fdarx_core.llm.response_writer import ResponseWriter
+from fdarx_core.llm.asker import ResponseWriter
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError
 

@@ -109,10 +109,17 @@ def test_replies_that_can_be_read(task: Task[Any], text: str) -> None:
         ({"text": '{"text": "cb'}, "invalid_json"),
         ({"text": "I can't help with that."}, "invalid_json"),
         ({"text": "[" * 100_000}, "invalid_json"),
-        ({"text": '{"text": "\\ud800"}'}, "invalid_json"),
         ({"text": "{" * 100_000}, "invalid_json"),
         ({"text": '{"a":' * 20_000}, "invalid_json"),
         ({"text": '<think>It is {"text": "cba"}'}, "unclosed_thought"),
+        ({"text": '<think time="3">It is {"text": "cba"}'}, "unclosed_thought"),
+        ({"text": '<seed:think>It is {"text": "cba"}</seed:think>'}, "invalid_json"),
+        (
+            {"text": '\N{WHITE LEFT-POINTING TRIANGLE}think\N{WHITE RIGHT-POINTING TRIANGLE}{"text": "cba"}'},
+            "unclosed_thought",
+        ),
+        ({"text": '<|START_THINKING|>{"text": "cba"}<|END_THINKING|>None.'}, "invalid_json"),
+        ({"text": '<|channel|>analysis<|message|>{"text": "cba"}<|end|><|channel|>final<|message|>?'}, "invalid_json"),
         ({"text": '<think>It is {"text": "cba"}</think>cba'}, "invalid_json"),
         ({"text": "null"}, "wrong_shape"),
         ({"text": '{"text": 7}'}, "wrong_shape"),
@@ -130,6 +137,13 @@ def test_tags_and_control_characters_in_a_text_of_the_reply_stay(task: Task[Any]
     """vLLM's grammars let control characters pass where a text has a `maxLength`."""
     for text in ("a <think> b", "a\x18b\nc", "</think>", "```json {} ```"):
         assert task.parse(replace(ANSWER, text=f'{{"text": "{text}"}}')).text == text
+
+
+@pytest.mark.parametrize("escape", [r"\ud83d", r"\uDC00", r"\udc00\ud83d", r"\ud83d\u0041"])
+def test_escapes_of_unpaired_surrogates_are_mended(task: Task[Any], escape: str) -> None:
+    """Grammars allow each escape; a model may write one half of a pair."""
+    text = task.parse(replace(ANSWER, text=f'{{"text": "a{escape}"}}')).text
+    assert text.startswith("a?") and text.encode()
 
 
 @given(text=st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
@@ -361,7 +375,7 @@ def test_the_digest_of_rules_follows_their_sources(tmp_path: Path, monkeypatch: 
     package = tmp_path / "some_rules_package"
     package.mkdir()
     (package / "__init__.py").write_text("A = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("fdarx_core.llm.task._SOURCES", tmp_path)
     before = source_digest("some_rules_package")
     (package / "notes.txt").write_text("not a rule")
     assert source_digest("some_rules_package") == before

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from fdarx_core.llm import ModelConfig, Task
 from fdarx_core.llm.attempts import PendingRequest
-from fdarx_core.llm.credentials import Redactor
 from fdarx_core.llm.failures import Failure, decode_json
+from fdarx_core.llm.streaming import EventDecoder, Redactor
 from fdarx_core.llm.wire_formats import (
     AnthropicFormat,
     Completion,
-    EventDecoder,
     OpenAIFormat,
     OutputMode,
     WireFormat,

@@ -1,6 +1,6 @@
 """A loopback model that answers every task of a build: plausible, and known beforehand.
 
-It writes on the first sentences of the passages, reads its own answers back, and judges as `loopback_readers` do.
+It writes on the first sentences of the passages, reads its own answers back, and judges as `tests.loopback.readers` do.
 """
 
 from __future__ import annotations
@@ -15,9 +15,6 @@ from typing import Any
 import orjson
 import yaml
 
-from benchmarks.loopback_prompts import ShownPrompt
-from benchmarks.loopback_readers import READERS
-from fdarx_core.baseline.sentences import split_sentences
 from fdarx_core.filters.judges import judge_tasks
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.round_trip import CompareReply, Comparison, RoundTripReply
@@ -30,7 +27,10 @@ from fdarx_core.llm.model_config import ModelConfig, load_models
 from fdarx_core.pipeline.build_steps import Roles, build_steps
 from fdarx_core.pipeline.steps import run_steps
 from fdarx_core.records import Request, Response
+from fdarx_core.text.sentences import split_sentences
 from tests.llm.loopback_server import Call, Fault
+from tests.loopback.prompts import ShownPrompt
+from tests.loopback.readers import READERS
 from tests.pipeline.test_steps import new_states
 
 NAME = "scripted"
@@ -208,7 +208,7 @@ def weather(call: Call) -> Fault | None:
 
 def asking_process_of(driver: int) -> int:
     """Return the process in which a build on Ray asks; 0 while there is none."""
-    return process_of(driver, "MapWorker(MapBatches(Ask")
+    return process_of(driver, "MapWorker(MapBatches(generate")
 
 
 def process_of(driver: int, title: str) -> int:

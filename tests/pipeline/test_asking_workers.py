@@ -1,4 +1,4 @@
-"""Several workers that ask on Ray: one budget of limits, each request once, and the results of one worker."""
+"""Several actors that ask on Ray: each has a share of the limits, and the results are those of one actor."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ import orjson
 import pytest
 
 from fdarx_core.llm import ModelConfig, ResponseStore
-from fdarx_core.pipeline.ask_peers import workers_needed
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.executor import Demand, PartResult, Work
-from fdarx_core.pipeline.ray_executor import RayExecutor
-from fdarx_core.pipeline.steps import Address, AskStep, Part, Stage
+from fdarx_core.pipeline.ray_executor import RayExecutor, workers_needed
+from fdarx_core.pipeline.steps import Address, Part, Stage
 from fdarx_core.records import content_id
 from fdarx_core.storage import Location
 from jobs.ray_session import ray_session
 from tests.llm.loopback_server import LoopbackServer, text_of
-from tests.pipeline.label_replies import keep, read, replies_of, requests_of
+from tests.pipeline.label_replies import ask_of, read, replies_of
 from tests.pipeline.scripted import process_of
 
 WORKERS, LABELS, IN_FLIGHT = 3, 48, 24
@@ -45,12 +44,12 @@ def answer(body: Mapping[str, Any]) -> str:
     return orjson.dumps({"items": [], "id": content_id(text_of(body["messages"][-1]))}).decode()
 
 
-def ask(folder: Path, server: LoopbackServer, workers: int, shared: bool = False, **limits: Any) -> list[PartResult]:
-    """Ask about labels in parts of two; `shared`: each label stands in two parts."""
-    names = [f"{number % (LABELS // 2) if shared else number:03d}" for number in range(LABELS)]
+def ask(folder: Path, server: LoopbackServer, workers: int, **limits: Any) -> list[PartResult]:
+    """Ask about labels in parts of two."""
+    names = [f"{number:03d}" for number in range(LABELS)]
     budget = {name: limits.pop(name) for name in ("max_requests",) if name in limits}
     model = ModelConfig(name="m", model="m", base_url=server.openai_url, max_in_flight=IN_FLIGHT, **limits)
-    step = AskStep("ask", frozenset(("m",)), partial(requests_of, Address("m", model.request_parameters)), keep)
+    step = Address("m", model.request_parameters).step("ask", partial(ask_of, Address("m", model.request_parameters)))
     stage = Stage("answers", read, [step], replies_of, window=12)
     parts = [Part(start // 2, names[start : start + 2]) for start in range(0, LABELS, 2)]
     clients = replace(ClientPool(baseline(), {"m": model}), **budget)
@@ -67,16 +66,15 @@ def test_workers_follow_from_the_limits_of_models(models: tuple[int, ...], cpus:
 
 
 @pytest.mark.slow
-def test_workers_keep_one_budget_and_send_each_request_once(ray_here: None, tmp_path: Path) -> None:
+def test_workers_keep_the_limits_and_send_each_request_once(ray_here: None, tmp_path: Path) -> None:
     with LoopbackServer(answer=answer, latency=0.1) as server:
-        alone = ask(tmp_path / "one", server, 1, shared=True)
-        assert (server.number, max(server.by_prompt.values())) == (LABELS // 2 * 16, 1)
+        alone = ask(tmp_path / "one", server, 1)
     with LoopbackServer(answer=answer, latency=0.1) as server:
-        together = ask(tmp_path / "three", server, WORKERS, shared=True, requests_per_minute=3600)
+        together = ask(tmp_path / "three", server, WORKERS, requests_per_minute=3600)
     assert together == alone
-    assert (server.number, max(server.by_prompt.values())) == (LABELS // 2 * 16, 1)
+    assert (server.number, max(server.by_prompt.values())) == (LABELS * 16, 1)
     assert server.most_in_flight <= IN_FLIGHT
-    assert (server.number - 1) / (server.calls[-1].at - server.calls[0].at) <= 60 * 1.02
+    assert (server.number - WORKERS) / (server.calls[-1].at - server.calls[0].at) <= 60 * 1.02
     assert len({call.port for call in server.calls}) > 1
 
 
@@ -97,7 +95,7 @@ def test_a_killed_worker_is_replaced_and_little_is_asked_twice(ray_here: None, t
 
 
 @pytest.mark.slow
-def test_workers_send_no_more_than_the_run_may(ray_here: None, tmp_path: Path) -> None:
+def test_a_run_with_a_budget_sends_all_of_it_and_no_more(ray_here: None, tmp_path: Path) -> None:
     with LoopbackServer(answer=answer, latency=0.02) as server:
         results = ask(tmp_path / "run", server, WORKERS, max_requests=250)
     assert server.number == 250
@@ -108,4 +106,4 @@ def kill_a_worker(server: LoopbackServer, after: int) -> None:
     """Kill one of the processes that ask once the server has seen so many requests."""
     while server.number < after:
         time.sleep(0.01)
-    os.kill(process_of(os.getpid(), "ray::AskWorker"), signal.SIGKILL)
+    os.kill(process_of(os.getpid(), "ray::MapWorker"), signal.SIGKILL)

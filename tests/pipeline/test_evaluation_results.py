@@ -1,4 +1,4 @@
-"""Figures from the sums of parts are those of all rows in one table, however the rows are split into parts."""
+"""Figures of an evaluation are those of the rows of all parts in one table."""
 
 from __future__ import annotations
 
@@ -11,18 +11,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fdarx_core.evaluation.figures import (
-    CellKey,
-    comparisons,
-)
-from fdarx_core.pipeline import evaluation_results
+from fdarx_core.evaluation.figures import CellKey, length_edges
 from fdarx_core.pipeline.evaluation_results import write_results
-from fdarx_core.pipeline.local import LocalExecutor
-from fdarx_core.records import Difference, Figure, RetrievalScore, Score, SettingProgress, to_table
+from fdarx_core.records import (
+    Difference,
+    Figure,
+    Grade,
+    Prediction,
+    QuestionAnswer,
+    RetrievalScore,
+    Score,
+    SettingProgress,
+    to_table,
+)
 from fdarx_core.storage import Location, RunDirectory, read_records, write_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows
-from tests.evaluation.whole_tables import compare_retrievers, figures, filled_cells, length_edges, retrieval_figures
-from tests.pipeline.late_first import LateFirst
+from tests.evaluation.whole_tables import (
+    compare_retrievers,
+    comparisons,
+    figures,
+    filled_cells,
+    retrieval_figures,
+)
 
 MODELS, SETTINGS, RETRIEVERS = ("a", "b", "c"), ("full_label", "closed_book"), ("bm25", "dense")
 LABELS = 30
@@ -107,20 +117,11 @@ def close(one: Figure, other: Figure) -> bool:
     return all(x == y if x is None or y is None else abs(x - y) < 1e-9 * (1 + abs(y)) for x, y in pairs)
 
 
-@pytest.mark.parametrize(("files_at_once", "pairs_bytes"), [(100, 2**28), (9, 1), (1, 2**14)])
 def test_figures_of_parts_are_those_of_one_table(
-    run: RunDirectory,
-    scores: dict[CellKey, pa.Table],
-    rankings: dict[str, pa.Table],
-    monkeypatch: pytest.MonkeyPatch,
-    files_at_once: int,
-    pairs_bytes: int,
+    run: RunDirectory, scores: dict[CellKey, pa.Table], rankings: dict[str, pa.Table]
 ) -> None:
-    monkeypatch.setattr(evaluation_results, "_FILES_AT_ONCE", files_at_once)
-    monkeypatch.setattr(evaluation_results, "_PAIRS_BYTES", pairs_bytes)
-    cells = write_results(LateFirst(), run, progress(), RETRIEVERS, **OPTIONS)
-    assert not run.file("pair_sums").exists()
-    edges = length_edges(*scores.values())
+    cells = write_results(run, progress(), RETRIEVERS, **OPTIONS)
+    edges = length_edges(scores.values())
     expected = [one for table in scores.values() for one in figures(table, edges=edges, **OPTIONS)]
     expected += [one for table in rankings.values() for one in retrieval_figures(table, **OPTIONS)]
     made = list(read_records(run.file("metrics.parquet"), Figure))
@@ -139,24 +140,13 @@ def test_figures_of_parts_are_those_of_one_table(
         assert one.cost == pytest.approx(other.cost)
 
 
-def test_tasks_that_end_in_another_order_make_the_same_bytes(
-    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluation_results, "_FILES_AT_ONCE", 6)
-    contents = []
-    for executor in (LateFirst(), LocalExecutor()):
-        write_results(executor, run, progress(), RETRIEVERS, **OPTIONS)
-        contents.append([run.file(f"{name}.parquet").read_bytes() for name in ("metrics", "comparisons", "cells")])
-    assert contents[0] == contents[1]
-
-
 def test_parts_of_an_earlier_version_lack_columns(tmp_path: Path) -> None:
     run = RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
     rows = rows_of("a", "full_label")
     for number in range(8):
         part = to_table([row for row in rows if part_of(row.set_id) == number], Score)
         write_table(run.part("scores/a", number), part if number % 2 else part.drop_columns(["eq_hits", "eq_right"]))
-    write_results(LocalExecutor(), run, [SettingProgress("a", "full_label", "", "done", due=600)], [], **OPTIONS)
+    write_results(run, [SettingProgress("a", "full_label", "", "done", due=600)], [], **OPTIONS)
     by_metric = {
         one.metric: one
         for one in read_records(run.file("metrics.parquet"), Figure)
@@ -171,6 +161,26 @@ def test_parts_of_an_earlier_version_lack_columns(tmp_path: Path) -> None:
 def test_a_run_without_scores_has_no_figures(tmp_path: Path) -> None:
     run = RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
     cells = [SettingProgress("a", "oracle", "", "skipped", reason="no question is due")]
-    assert write_results(LocalExecutor(), run, cells, ["bm25"], **OPTIONS) == cells
+    assert write_results(run, cells, ["bm25"], **OPTIONS) == cells
     assert list(read_records(run.file("metrics.parquet"), Figure)) == []
     assert Location(f"{run.root}/metrics.json").read_text() == "[]"
+
+
+def words(question: QuestionAnswer, prediction: Prediction, grade: Grade | None) -> float | None:
+    return float(len(prediction.answer.split()))
+
+
+def test_a_given_function_is_a_metric_of_the_run(tmp_path: Path) -> None:
+    rows = [replace(row, extra={"words": float(at)}) for at, row in enumerate(rows_of("a", "full_label"))]
+    run = RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
+    for number, part in in_parts(to_table(rows, Score)):
+        write_table(run.part("scores/a", number), part)
+    cells = [SettingProgress("a", "full_label", "", "done", due=len(rows))]
+    write_results(run, cells, [], **OPTIONS, added=[words])
+    found = {
+        one.keys["group"]: one for one in read_records(run.file("metrics.parquet"), Figure) if one.metric == "words"
+    }
+    asked = {kind: [row.extra["words"] for row in rows if row.type == kind] for kind in ("factual", "multihop")}
+    assert found.keys() == {"factual", "multihop", "answerable"}
+    for kind, numbers in asked.items():
+        assert found[kind].value == pytest.approx(np.mean(numbers)) and found[kind].rows == len(numbers)

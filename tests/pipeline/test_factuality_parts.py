@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.factuality.safety import SafetyCandidate, SafetyFindings
 from fdarx_core.pipeline.factuality import ANSWERS_PER_PART, cut_answers, read_rows, write_states
 from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySpec, ask_judge, score
+from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup, ask_judge, check_safety, score
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, run_steps
-from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response, SafetyFlag
+from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
 from fdarx_core.storage import RunDirectory
 from fdarx_core.verify.language_model import JUDGE_CLAIM
 
-SPEC = FactualitySpec("pubmed", EngineSpec())
+SPEC = FactualitySetup("pubmed", EngineSpec())
 ANSWER = CheckedAnswer(
     *("a1", "q1", "How much?", "Take 5 mg.", "m"),
     drug="Zalvorin",
@@ -149,65 +148,45 @@ def test_a_judge_that_fails_is_no_verdict() -> None:
     assert all(row.reason.startswith("wrong_passages") for row in rows)
 
 
-STATEMENT = Evidence("s", "labels", "Zalvorin", "Do not take more than 2 mg.", "P3", "2 Dosage", "set", "Zalvorin")
-DOUBTFUL = SafetyFlag("a1", "dose_unsupported", 0, 10, "Take 5 mg.", "Zalvorin", "5 mg", STATEMENT.text, "set")
-TO_REVIEW = SafetyCandidate(replace(DOUBTFUL, status="to_review"), STATEMENT)
-JUDGED_BY_MODEL = FactualitySpec("pubmed", EngineSpec("judge", "m"), safety="RUN")
+FORBIDS = Evidence("s", "labels", "Zalvorin", "Do not take more than 2 mg.", "P3", "2 Dosage", "set", "Zalvorin")
+CHECKED_BY_MODEL = FactualitySetup("pubmed", EngineSpec("judge", "m"), safety="RUN")
 
 
-def with_candidate(claims: list[Claim]) -> AnswerState:
-    one = AnswerState(replace(ANSWER, must_have=[], nice_to_have=[], references=[]), evidence={"c1": EVIDENCE})
-    one.claims, one.safety = claims, SafetyFindings([TO_REVIEW])
-    return one
+def checked(reply: str, passages: Sequence[Evidence] | str = (FORBIDS,)) -> tuple[AnswerState, Replies]:
+    replies, one = Replies(reply), replace(state(), safety=passages)
+    one.pairs = {"m": []}
+    address = Address("m", {})
+    asking = address.step("safety", partial(check_safety, address))
+    [one] = run_steps([asking, partial(score, CHECKED_BY_MODEL)], [one], replies)
+    return one, replies
 
 
-def verdicts(*said: str) -> Replies:
-    rows = [{"passage": at, "reason": "so", "verdict": verdict} for at, verdict in enumerate(said, 1)]
-    return Replies(json.dumps({"verdicts": rows}))
+def reply_with(**statement: str) -> str:
+    return json.dumps({"statements": [{"kind": "dose", **statement}], "dose_missing": False})
 
 
-def flags_by_model(state: AnswerState, replies: Replies) -> list[tuple[str, str]]:
-    [one] = run_steps([ask_judge(Address("m", {}), main=True), partial(score, JUDGED_BY_MODEL)], [state], replies)
-    return [(flag.kind, flag.status) for flag in one.flags]
-
-
-def test_what_the_label_says_of_a_candidate_is_shown_with_the_evidence_of_its_claim() -> None:
-    replies = verdicts("unsupported", "unsupported", "contradicted")
-    assert flags_by_model(with_candidate([CLAIM]), replies) == [("dose_unsupported", "flagged")]
+def test_the_judge_sees_the_passages_of_the_label_and_its_flags_count() -> None:
+    one, replies = checked(reply_with(answer_quote="Take 5 mg.", label_quote="not take more than 2 mg"))
     [request] = replies.requests
-    assert [one["text"] for one in request.slots["passages"]] == [*(one.text for one in EVIDENCE), STATEMENT.text]
-    assert flags_by_model(with_candidate([CLAIM]), verdicts("supported", "supported", "unsupported")) == []
+    assert request.slots["passages"] == [{"heading": FORBIDS.heading, "text": FORBIDS.text}]
+    assert [(flag.kind, flag.text, flag.because) for flag in one.flags] == [
+        ("dose", "Take 5 mg", "not take more than 2 mg")
+    ]
+    assert one.score is not None and (one.score.flags, one.score.dropped_flags, one.score.fas) == (1, 0, None)
 
 
-def test_what_the_evidence_has_already_is_not_shown_again() -> None:
-    found = Evidence("e3", "labels", "Zalvorin", f"{STATEMENT.text} Store it.", "P3", "2 Dosage", "set", "Zalvorin")
-    one = with_candidate([CLAIM])
-    one.evidence = {"c1": [found]}
-    replies = verdicts("contradicted")
-    assert flags_by_model(one, replies) == [("dose_unsupported", "flagged")]
-    assert [shown["text"] for shown in replies.requests[0].slots["passages"]] == [found.text]
+def test_a_flag_that_is_not_verbatim_is_dropped_and_counted() -> None:
+    one, _ = checked(reply_with(answer_quote="Take 6 mg.", label_quote=FORBIDS.text))
+    assert one.flags == [] and one.score is not None and (one.score.flags, one.score.dropped_flags) == (0, 1)
 
 
-def test_the_contraindications_of_the_label_are_shown_with_each_claim() -> None:
-    forbids = Evidence("k", "labels", "Zalvorin", "Not with gout.", "P4", "4 Contraindications", "set", "Zalvorin")
-    one = with_candidate([CLAIM])
-    one.safety = SafetyFindings((), [forbids])
-    one.answer = replace(one.answer, set_id="set")
-    replies = verdicts("unsupported", "supported", "contradicted")
-    assert flags_by_model(one, replies) == [("contradicted_by_label", "flagged")]
-    assert replies.requests[0].slots["passages"][-1] == {"heading": forbids.heading, "text": forbids.text}
+def test_a_reply_without_meaning_leaves_the_answer_unscored_for_safety() -> None:
+    one, _ = checked("It is fine.")
+    assert one.flags == [] and one.score is not None
+    assert any(why.startswith("flags: invalid_json") for why in one.score.unscored)
 
 
-def test_a_candidate_that_no_claim_covers_is_judged_with_its_question() -> None:
-    replies = verdicts("contradicted")
-    assert flags_by_model(with_candidate([]), replies) == [("dose_unsupported", "flagged")]
-    [request] = replies.requests
-    assert request.slots["claim"] == "How much? Take 5 mg."
-    assert flags_by_model(with_candidate([]), Replies("no JSON")) == [("dose_unsupported", "to_review")]
-
-
-def test_without_a_model_all_candidates_are_to_be_reviewed() -> None:
-    one = with_candidate([CLAIM])
-    one.pairs = {"exact": []}
-    score(replace(SPEC, safety="RUN"), one)
-    assert [flag.status for flag in one.flags] == ["to_review"] and one.score is not None and one.score.flags == 0
+def test_answers_without_passages_of_a_label_are_not_asked_about() -> None:
+    assert checked("", ())[1].requests == []
+    one, replies = checked("", "rules_error")
+    assert replies.requests == [] and one.score is not None and "flags: rules_error" in one.score.unscored

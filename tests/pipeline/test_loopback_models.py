@@ -1,32 +1,21 @@
-"""A build by loopback models that follow the prompts, and an evaluation of models of known accuracy on it."""
+"""A build by loopback models that follow the prompts."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from benchmarks.known_accuracy import DECLINES, SETTINGS, KnownAccuracy, KnownModels, measure
-from benchmarks.loopback_build import LoopbackBuild
-from benchmarks.loopback_build import measure as measure_build
-from benchmarks.loopback_readers import relation
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Selection
 from fdarx_core.records import QuestionAnswer, Reject
 from tests.conftest import EXAMPLES
-
-SHARES = (0.4, 0.9)
+from tests.loopback.build import LoopbackBuild, measure
+from tests.loopback.readers import relation
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> LoopbackBuild:
     amounts = GenerationConfig(passages=4, section_pairs=4, twins=4)
-    return measure_build(str(EXAMPLES), tmp_path_factory.mktemp("loopback"), Selection(), amounts, pilot=5)
-
-
-@pytest.fixture(scope="module")
-def known(built: LoopbackBuild, tmp_path_factory: pytest.TempPathFactory) -> KnownAccuracy:
-    return measure(Path(str(built.run.root)), tmp_path_factory.mktemp("known") / "evaluation", SHARES)
+    return measure(str(EXAMPLES), tmp_path_factory.mktemp("loopback"), Selection(), amounts, pilot=5)
 
 
 def test_models_that_follow_the_prompts_make_questions_of_all_types(built: LoopbackBuild) -> None:
@@ -61,24 +50,3 @@ def test_answers_are_compared_by_their_sentences() -> None:
     assert relation(one, f"{two} {one}") == "adds"
     assert relation(f"{one} {two}", two) == "lacks"
     assert relation(one, two) == "other"
-
-
-def test_known_models_answer_as_often_right_as_their_name_says(built: LoopbackBuild) -> None:
-    questions = built.rows("questions", QuestionAnswer)
-    models = KnownModels(questions)
-    for share in SHARES:
-        right = [models.is_right(share, one) for one in questions]
-        assert sum(right) / len(right) == pytest.approx(share, abs=0.15)
-    assert all(models.reply(1.0, one) == (one.answer if one.type != "refusal" else DECLINES) for one in questions)
-
-
-def test_the_stated_accuracy_of_refusals_is_the_known_one(known: KnownAccuracy) -> None:
-    stated = [one for one in known.measured if one.type == "refusal" and one.known is not None]
-    assert len(stated) == len(SHARES)
-    assert all(one.figure.value == pytest.approx(one.drawn) for one in stated)
-
-
-def test_answers_without_a_grade_are_wrong_ones(known: KnownAccuracy) -> None:
-    stated = [one for one in known.measured if one.type == "factual" and one.known is not None]
-    assert len(stated) == len(SHARES) * len(SETTINGS)
-    assert all(one.of_all == pytest.approx(one.drawn) for one in stated)

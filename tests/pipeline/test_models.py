@@ -134,11 +134,12 @@ def test_what_was_answered_is_not_asked_again(calm: Path, server: LoopbackServer
 
 
 def test_a_changed_prompt_asks_that_task_alone(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
-    shutil.copytree(REPOSITORY / "prompts", tmp_path / "prompts")
+    for name in ("fdarx_core", "jobs", "prompts", "serving"):  # prompts are read beside the package
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     changed = tmp_path / "prompts" / "judge_quality_factual.yaml"
     changed.write_text(changed.read_text().replace("system: |", "system: |\n  Take your time.", 1))
     line = command(server, tmp_path, tmp_path / "run", "--reuse", calm)
-    elsewhere = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    elsewhere = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(line, cwd=tmp_path, env=elsewhere, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert server.number > 0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.llm.model_config import FRAME_TOKENS
-from fdarx_core.pipeline.asking import Counted, agreement, count_prompt
+from fdarx_core.pipeline.asking import Counted, count_prompt
 
 TEXTS = st.text("ab", max_size=12)
 PROMPTS = st.lists(st.tuples(TEXTS, TEXTS), max_size=6)
@@ -20,11 +20,6 @@ def common(one: str, other: str) -> int:
 
 def messages(prompt: tuple[str, ...]) -> list[dict[str, str]]:
     return [{"role": "user", "content": text} for text in prompt]
-
-
-@given(TEXTS, TEXTS)
-def test_agreement_is_the_common_prefix(one: str, other: str) -> None:
-    assert agreement(one, other) == common(one, other)
 
 
 @given(PROMPTS)

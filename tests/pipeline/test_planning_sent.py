@@ -1,20 +1,25 @@
-"""The sizing table's counts for the example labels, against what a build and a sweep really send."""
+"""The plans of a build and of an evaluation of the example labels, against what they really send."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from benchmarks.sizing import BEGIN, END, NAME, Load, WorkPlans, measure, rows, silent, stand_in, table, written
 from benchmarks.throughput import PUBLISHED, derived, deviation
 from fdarx_core.evaluation.scoring import GradeReply
 from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.labels import Selection, find_sources
+from fdarx_core.llm import ModelConfig, ResponseStore
+from fdarx_core.pipeline.asking import PlanRow, add_up
+from fdarx_core.pipeline.build import Build, BuildSetup
+from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
-from fdarx_core.pipeline.evaluation_steps import EvaluationSpec, baseline, evaluation_steps, read_samples
+from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, baseline, evaluation_steps, read_samples
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.pipeline.steps import Part, run_steps
@@ -27,7 +32,7 @@ from tests.conftest import EXAMPLES, REPOSITORY
 from tests.llm.loopback_server import LoopbackServer
 
 MODELS = sorted((REPOSITORY / "serving" / "models").glob("*-a100.yaml"))
-LABELS = 4
+NAME, LABELS = "model", 4
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +41,39 @@ def folder(own_ray_environment: None, tmp_path_factory: pytest.TempPathFactory) 
         yield tmp_path_factory.mktemp("sizing")
 
 
+def silent(*_: Any) -> None:
+    pass
+
+
+def stand_in(base_url: str = "http://localhost:8000/v1") -> dict[str, ModelConfig]:
+    return {NAME: ModelConfig(name=NAME, model=NAME, base_url=base_url, context_length=40_960)}
+
+
+def by_task(parts: Iterable[Sequence[PlanRow]]) -> dict[str, PlanRow]:
+    return {row.task: row for row in add_up(parts, stand_in())}
+
+
+def build_of(folder: Path, roles: Roles | None = None) -> Build:
+    spec = BuildSetup(find_sources([str(EXAMPLES)]), Selection(sample=LABELS), roles=roles or Roles())
+    run = RunDirectory.begin(str(folder), job="build_benchmark", config={}, versions={})
+    return Build(run=run, executor=RayExecutor(), progress=silent, spec=spec)
+
+
+def evaluation_of(folder: Path, benchmark: Path, base_url: str) -> Evaluation:
+    spec = EvaluationSetup(stand_in(base_url), [NAME], NAME, list(SETTINGS), ["bm25"])
+    run = RunDirectory.begin(str(folder), job="evaluate", config={}, versions={})
+    given = read_benchmark(str(benchmark))
+    check_benchmark(run, given.about["digest"], {})
+    return Evaluation(run=run, executor=RayExecutor(), progress=silent, benchmark=given, spec=spec)
+
+
 @pytest.fixture(scope="module")
-def measured(folder: Path) -> WorkPlans:
-    return measure(str(EXAMPLES), LABELS, folder)
+def made(folder: Path) -> dict[str, Any]:
+    """The results of a build by the rules, whose run is in the folder `build`."""
+    return build_of(folder / "build").run_all()
 
 
-def as_the_rules(folder: Path, spec: EvaluationSpec) -> dict[bytes, str]:
+def as_the_rules(folder: Path, spec: EvaluationSetup) -> dict[bytes, str]:
     """What the rules, which stand in for models in a plan, answer to each prompt of the sweep.
 
     A model does not abstain: where the rules are undecided, its grade has their reason.
@@ -64,27 +96,25 @@ def as_the_rules(folder: Path, spec: EvaluationSpec) -> dict[bytes, str]:
 
 
 @pytest.mark.cluster
-def test_a_build_asks_at_most_as_often_as_planned(measured: WorkPlans) -> None:
-    assert measured.labels == LABELS and measured.questions > 50
-    planned = {row.task: row.requests for row in rows(measured.build)}
-    assert all(planned[task] >= count for task, count in measured.asked.items())  # a plan drops nothing
+def test_a_build_asks_at_most_as_often_as_planned(made: Mapping[str, Any], folder: Path) -> None:
+    planned = by_task(build_of(folder / "plan", Roles(stand_in(), NAME, NAME, (NAME,))).planned_parts())
+    store = ResponseStore(RunDirectory.open(str(folder / "build")).file("responses"))
+    asked = Counter(segment.split("/")[-2] for segment in store.index().values())
+    assert sum(made["questions"].values()) > 50 and asked
+    assert all(planned[task].requests >= count for task, count in asked.items())  # a plan drops nothing
 
 
 @pytest.mark.cluster
-def test_a_sweep_sends_what_was_planned(measured: WorkPlans, folder: Path) -> None:
-    planned = {row.task: row for row in rows(measured.sweep)}
+def test_a_sweep_sends_what_was_planned(made: Mapping[str, Any], folder: Path) -> None:
+    planned = by_task(evaluation_of(folder / "sweep", folder / "build", "http://localhost:8000/v1").planned_parts())
     with LoopbackServer() as server:
-        spec = EvaluationSpec(stand_in(server.openai_url), [NAME], NAME, list(SETTINGS), ["bm25"])
-        texts = as_the_rules(folder, spec)
+        job = evaluation_of(folder / "sent", folder / "build", server.openai_url)
+        texts = as_the_rules(folder, job.spec)
 
         def say(body: Mapping[str, Any]) -> str:
             return texts[orjson.dumps(body["messages"])]
 
         server.answer = say
-        benchmark = read_benchmark(str(folder / "build"))
-        run = RunDirectory.begin(str(folder / "sent"), job="evaluate", config={}, versions={})
-        check_benchmark(run, benchmark.about["digest"], {})
-        job = Evaluation(run=run, executor=RayExecutor(), progress=silent, benchmark=benchmark, spec=spec)
         asked = {row["task"]: row for row in job.run_all()["asked"]}
         assert server.number == sum(row.requests for row in planned.values())
     assert {task: row["requests"] for task, row in asked.items()} == {
@@ -93,28 +123,6 @@ def test_a_sweep_sends_what_was_planned(measured: WorkPlans, folder: Path) -> No
     for task, row in asked.items():
         assert planned[task].prompt_tokens == pytest.approx(row["prompt_tokens"], rel=0.1)
         assert planned[task].completion_tokens == pytest.approx(row["completion_tokens"], rel=0.4)
-
-
-def test_the_table_stands_between_its_marks() -> None:
-    works = ("build", "answers", "grades")
-    loads = [Load(name, 700, 100_000, 9e7, 7e7, 2e6, parts=[900, 1000, 1100]) for name in works]
-    made = table(loads, [load_served(file) for file in MODELS])
-    assert made.count("| 50,000 | ") == 3 and made.count("| qwen3-32b | 2 | ") == 3
-    assert "| 5,000 | build | 714,286 | 642.9 M | 78% | 14.3 M | 11% |" in made
-    before = f"# Sizes\n\n{BEGIN}\nan older one\n{END}\n\nAfter.\n"
-    after = written(before, made)
-    assert after == f"# Sizes\n\n{BEGIN}\n{made}\n{END}\n\nAfter.\n"
-    assert written(after, made) == after
-    with pytest.raises(ValueError, match="sizing"):
-        written("# No marks", made)
-
-
-def test_a_prefix_cache_spares_what_is_shared() -> None:
-    [model] = [load_served(file) for file in MODELS if file.stem == "qwen3-32b-a100"]
-    assert model.throughput is not None
-    load = Load("answers", 700, 1, 1e9, 9e8, 1e6)
-    fewer = load.gpu_hours(model, cached=False) - load.gpu_hours(model, cached=True)
-    assert fewer == pytest.approx(9e8 / model.throughput.prefill * 2 / 3600)
 
 
 def test_throughput_is_near_what_others_measured() -> None:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from fdarx_core.generation.topics import TopicSurvey
 from fdarx_core.labels import find_sources
-from fdarx_core.pipeline.build import Build, BuildSpec
+from fdarx_core.pipeline.build import Build, BuildSetup
+from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.storage import RunDirectory, read_records
 from tests.conftest import EXAMPLES
-from tests.pipeline.late_first import LateFirst
 
 
 def prepared(out: Path) -> Build:
     run = RunDirectory.begin(str(out), job="benchmark", config={}, versions={})
     build = Build(
-        run=run, executor=LateFirst(), progress=lambda *_: None, spec=BuildSpec(find_sources([str(EXAMPLES)]))
+        run=run, executor=LocalExecutor(), progress=lambda *_: None, spec=BuildSetup(find_sources([str(EXAMPLES)]))
     )
     build.prepare(planned=False)
     run.release()

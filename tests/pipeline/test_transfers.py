@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.loopback_build import LoopbackBuild, LoopbackModels, begun_build, loopback_spec, measure
-from fdarx_core.baseline.tokens import contains_entity
 from fdarx_core.generation.contexts import GenerationConfig, label_text
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.labels import Selection
@@ -20,9 +18,11 @@ from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.records import QuestionAnswer, Reject, StageCount
 from fdarx_core.storage import RunDirectory, read_records
 from fdarx_core.storage.run_directory import read_labels
+from fdarx_core.text.tokens import contains_entity
 from jobs.ray_session import ray_session
 from tests.conftest import EXAMPLES
 from tests.llm.loopback_server import LoopbackServer
+from tests.loopback.build import LoopbackBuild, LoopbackModels, begun_build, loopback_spec, measure
 
 AMOUNTS = GenerationConfig(passages=6, pairs_per_passage=2, section_pairs=2, twins=2, transfers=4)
 KINDS = ("labels", "passages", "candidates", "questions", "verdicts", "rejects", "stages")

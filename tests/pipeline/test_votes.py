@@ -16,9 +16,9 @@ from fdarx_core.filters.judges import judge_tasks, judges
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.llm import ModelConfig, ModelsError
+from fdarx_core.pipeline.build_results import split_votes, vote_agreement
 from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.steps import Address
-from fdarx_core.pipeline.vote_agreement import split_votes, vote_agreement
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
 from fdarx_core.review.items import draw_sample
 from fdarx_core.storage import RunDirectory
@@ -80,8 +80,10 @@ def build(server: LoopbackServer, folder: Path, out: Path, *more: object) -> tup
     ]
     file = folder / "models.yaml"
     file.write_text(yaml.safe_dump(models))
-    line = ("--labels", EXAMPLES, "--out", out, *AMOUNTS, "--models", file, "--executor", "local")
-    done = run_job("build", *line, "--generator", NAME, "--reader", NAME, *more)
+    usual = {"--executor": "local", "--reader": NAME}
+    options = [one for pair in usual.items() if pair[0] not in more for one in pair]
+    line = ("--labels", EXAMPLES, "--out", out, *AMOUNTS, "--models", file, *options)
+    done = run_job("build", *line, "--generator", NAME, *more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -130,6 +132,26 @@ def test_two_judges_outvote_one_that_errs(alone: Path, script: Script, server: L
     assert "one, scripted, three, two" in card
 
 
+@pytest.mark.slow
+def test_on_ray_models_that_differ_ask_in_operators_of_their_own(server: LoopbackServer, tmp_path: Path) -> None:
+    roles = ("--reader", "one", "--judge", ",".join(JUDGES))
+    must_build(server, tmp_path, tmp_path / "here", *roles)
+    asked = dict(server.answered)
+    server.answered.clear()
+    info = must_build(server, tmp_path, tmp_path / "there", *roles, "--executor", "ray")
+    assert qa(tmp_path / "there") == qa(tmp_path / "here") and dict(server.answered) == asked
+    flow = info["flows"]["build"]
+    judging = "+".join(judge.stage for judge in judges())
+    assert [row["operator"] for row in flow] == [
+        "read+parse+chunk",
+        "generate",
+        "filter_by_rules+filter_duplicates",
+        f"{judging}+round_trip+compare_answers",
+        "keep_twins+write",
+    ]
+    assert [row["rows"] for row in flow] == [3, 3, 3, 3, 1]
+
+
 def test_agreement_is_reported_where_runs_are_read(script: Script, server: LoopbackServer, tmp_path: Path) -> None:
     judged_as(
         server, script, lambda body, reply: IRRELEVANT if body["seed"] == SEED + 1 and is_relevance(body) else reply
@@ -156,13 +178,13 @@ def test_agreement_equals_what_is_computed_by_hand() -> None:
     outcomes = {"k": "kept", "d": "dropped", "u": "unscored"}
     votes = [JudgeVerdict(name, "s", "support", outcomes[one]) for name, split in splits.items() for one in split]
     [found] = vote_agreement(split_votes(votes))
-    assert (found.stage, found.votes, found.unscored, found.questions) == ("support", 13, 3, 3)
-    assert found.unanimous == pytest.approx(2 / 3)
-    assert found.alpha == pytest.approx(1 - (2 / 9) / (5 / 9))
+    assert [found[name] for name in ("stage", "votes", "unscored", "questions")] == ["support", 13, 3, 3]
+    assert found["unanimous"] == pytest.approx(2 / 3)
+    assert found["alpha"] == pytest.approx(1 - (2 / 9) / (5 / 9))
     [same] = vote_agreement(split_votes(vote for vote in votes if vote.question_id == "a"))
-    assert (same.unanimous, same.alpha) == (1, None)
+    assert (same["unanimous"], same["alpha"]) == (1, None)
     [single] = vote_agreement(split_votes(vote for vote in votes if vote.question_id in "de"))
-    assert (single.questions, single.unanimous, single.alpha) == (0, None, None)
+    assert (single["questions"], single["unanimous"], single["alpha"]) == (0, None, None)
 
 
 @pytest.mark.parametrize(("mute", "strict"), [(1, True), (2, True), (2, False)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
-from fdarx_core.rag.cited_text import parse_cited_text
+from fdarx_core.rag.cited_text import parse_cited_text, read_statements
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
+from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING
 
 CONTEXTS: list[dict[str, Any]] = [
     {"n": 1, "title": "Reserve Samples: Guidance for Industry", "section": "", "text": "Keep them for one year."},
@@ -20,11 +20,8 @@ def test_the_examples_decline_as_the_prompt_says() -> None:
     assert DOCUMENTS_SAY_NOTHING in replies
     for example in ANSWER_WITH_CITATIONS.prompt.examples:
         read = parse_cited_text(str(example.reply), len(example.slots["contexts"]))
-        assert (read.refused, not read.citations, read.unknown) == (
-            example.reply == DOCUMENTS_SAY_NOTHING,
-            example.reply == DOCUMENTS_SAY_NOTHING,
-            [],
-        )
+        cites = any(one.citations for one in read_statements(read.text, len(example.slots["contexts"])))
+        assert read.refused == (not cites) == (example.reply == DOCUMENTS_SAY_NOTHING)
 
 
 def test_the_question_comes_last_and_contexts_are_numbered() -> None:

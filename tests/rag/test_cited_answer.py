@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
-from fdarx_core.rag.cited_text import parse_cited_text
+from fdarx_core.rag.cited_text import CITATION, cited_numbers, parse_cited_text, read_statements
+from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING
+
+
+def cited(text: str, contexts: int) -> list[int]:
+    """Return the numbers that a text cites, each once."""
+    return list(dict.fromkeys(one for found in CITATION.finditer(text) for one in cited_numbers(found[0], contexts)))
 
 
 @pytest.mark.parametrize(
@@ -33,8 +38,11 @@ from fdarx_core.rag.cited_text import parse_cited_text
     ],
 )
 def test_citations(text: str, citations: list[int], unknown: list[int]) -> None:
-    read = parse_cited_text(text, 6)
-    assert (read.citations, read.unknown, read.refused) == (citations, unknown, False)
+    found = cited(text, 6)
+    assert [one for one in found if 1 <= one <= 6] == citations and [
+        one for one in found if one not in citations
+    ] == unknown
+    assert not parse_cited_text(text, 6).refused
 
 
 def test_the_text_has_each_citation_by_itself() -> None:
@@ -76,7 +84,7 @@ def test_an_answer_is_no_refusal(text: str) -> None:
 
 
 def test_thoughts_are_no_answer() -> None:
-    assert parse_cited_text("<think>[1] or [2]?</think> Keep them [2].", 3).citations == [2]
+    assert parse_cited_text("<think>[1] or [2]?</think> Keep them [2].", 3).text == "Keep them [2]."
     assert parse_cited_text("<think>Context [1] says", 3).text == ""
 
 
@@ -86,11 +94,7 @@ MARKS = st.text(st.sampled_from("[]【】0123456789,;-– .†^#abcontext\n*"), 
 @given(st.text() | MARKS, st.integers(0, 12))
 def test_any_text_is_read(text: str, contexts: int) -> None:
     read = parse_cited_text(text, contexts)
-    assert all(1 <= one <= contexts for one in read.citations)
-    assert not any(1 <= one <= contexts for one in read.unknown)
-    assert len(set(read.citations + read.unknown)) == len(read.citations) + len(read.unknown)
-    again = parse_cited_text(read.text, contexts)
-    assert (again.citations, again.text) == (read.citations, read.text)
+    assert parse_cited_text(read.text, contexts).text == read.text
 
 
 def test_a_citation_before_a_letter_stays_one() -> None:
@@ -101,4 +105,20 @@ def test_a_citation_before_a_letter_stays_one() -> None:
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=8))
 def test_citations_come_in_the_order_of_their_naming(numbers: list[int]) -> None:
     text = " ".join(f"Statement [{number}]." for number in numbers)
-    assert parse_cited_text(text, 9).citations == list(dict.fromkeys(numbers))
+    assert cited(parse_cited_text(text, 9).text, 9) == list(dict.fromkeys(numbers))
+
+
+@pytest.mark.parametrize(
+    ("answer", "statement"),
+    [
+        ("With CYP2C9 *1/*3 and VKORC1 AG take 3 mg [1].", "With CYP2C9 *1/*3 and VKORC1 AG take 3 mg."),
+        ("**CYP2C9 *1/*3** needs 1 mg [1].", "CYP2C9 *1/*3 needs 1 mg."),
+        ("Patients (*2/*2 or *3/*3) get less [1].", "Patients (*2/*2 or *3/*3) get less."),
+        ("Take **two *big* tablets** now [1].", "Take two big tablets now."),
+        ("*Note:* ***both*** apply [1].", "Note: both apply."),
+        ("* **Dose:** 5 mg [1]", "Dose: 5 mg"),
+        ("__Bold__ and _it_ [1]", "Bold and it"),
+    ],
+)
+def test_emphasis_is_no_part_of_a_statement_and_names_of_alleles_are(answer: str, statement: str) -> None:
+    assert [found.text for found in read_statements(answer, 1)] == [statement]

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.llm import response_to
-from fdarx_core.rag.flow import POSTPROCESSORS, fit_contexts, number_contexts, order_by_score, read_score, score_calls
+from fdarx_core.rag.flow import fit_contexts, number_contexts, order_by_score, read_score, score_calls
+from fdarx_core.rag.query import POSTPROCESSORS
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS, SCORE_CHUNK
 from fdarx_core.records import LabelVersion
 from tests.rag.found import found

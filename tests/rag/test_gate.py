@@ -10,10 +10,10 @@ from unicodedata import category
 import pytest
 
 import fdarx_core as fdarx
-from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING
 from fdarx_core.rag.index import Answer
 from fdarx_core.rag.locating import LONGEST_SPAN
 from fdarx_core.retrieval.index import IndexStore
+from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING
 from tests.rag.scripted_model import scripted_model
 from tests.retrieval.index_chunks import document, label
 
@@ -120,10 +120,10 @@ def test_a_label_of_another_drug_bears_nothing_out(replied: Asked) -> None:
 
 
 def test_the_label_of_a_drug_that_was_not_asked_about_bears_nothing_out(replied: Asked) -> None:
-    """The hypothetical passage names another drug, so that its label is found."""
+    """The hypothetical passage names another drug, whose label is not searched."""
     answer = replied("The recommended starting dose of Mirapan is 25 mg once daily with food [1].", strategy="hyde")
-    assert {hit.drug for hit in answer.contexts} == {"Mirapan"}
-    assert (answer.withheld, answer.refused, [reason for _, reason in dropped(answer)]) == (True, False, ["drug"])
+    assert {hit.drug for hit in answer.contexts} == {"Velora"}
+    assert (answer.withheld, answer.refused, [reason for _, reason in dropped(answer)]) == (True, False, ["number"])
     chosen = replied("The recommended starting dose of Mirapan is 25 mg once daily with food [1].", drug="Mirapan")
     assert [one.drug for one in chosen.citations] == ["Mirapan"]
 

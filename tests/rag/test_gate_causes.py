@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ import fdarx_core as fdarx
 from fdarx_core.rag.index import Answer
 from fdarx_core.records import Chunk, LabelVersion, Product
 from fdarx_core.retrieval.index import IndexStore
+from tests.labels.rrf import write_names
 from tests.rag.scripted_model import ScriptedModel, scripted_model
 
 _DOSE = (
@@ -129,8 +131,15 @@ def test_true_statements_stay(model: ScriptedModel, cause: str, question: str, s
     ],
 )
 def test_false_numbers_and_drugs_go_without_a_verdict(
-    model: ScriptedModel, question: str, statement: str, reason: str
+    model: ScriptedModel,
+    question: str,
+    statement: str,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    write_names(tmp_path, {"warfarin": "Coumadin", "naproxen": "", "semaglutide": ""})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     answer = replied(model, statement, question)
     assert [one.reason for one in answer.gate.dropped] == [reason] and answer.withheld
 

@@ -109,7 +109,7 @@ def test_a_version_rests_on_the_record_of_the_label(tmp_path: Path, reply: str, 
         answer = index.answer(asked, model=model, verifier="exact")
         assert index.answer(f"{asked} Say when.", model=model, verifier="exact").withheld
     [citation] = answer.citations
-    assert (answer.text, citation.quote, citation.effective_date) == (reply, "", "2024-05-01")
+    assert (answer.text, citation.quote, citation.hit.effective_date) == (reply, "", "2024-05-01")
     assert citation.verdict == verdict
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.rag.marks import marked_text, without_marks
+from fdarx_core.rag.cited_text import marked_text, without_marks
 from fdarx_core.records import AnswerStatement
 
 

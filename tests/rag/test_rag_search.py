@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.rag.comparison import shared_contexts
+from fdarx_core.rag.comparison import compared_drugs, shared_contexts
 from fdarx_core.rag.search import pool_candidates
 from fdarx_core.records import SearchHit
 from tests.rag.found import found
@@ -86,3 +86,12 @@ def test_each_of_several_drugs_gets_enough_contexts() -> None:
     hits = [replace(found(f"{drug}{at}"), named=drug) for drug in ("a", "b") for at in range(8)]
     assert names(shared_contexts(hits, ["a", "b"], 6)) == [f"{drug}{at}" for at in range(5) for drug in ("a", "b")]
     assert names(shared_contexts(hits[:8], ["a", "b"], 6)) == [f"a{at}" for at in range(6)]
+
+
+def test_headings_have_the_names_as_labels_write_them() -> None:
+    named = {"eliquis": "ELIQUIS", "co velora": "Co-Velora", "metformin": "metformin", "xr": "XR"}
+    hits = [replace(found(drug, drug=drug), named=name) for name, drug in named.items()]
+    headings = [drug.heading for drug in compared_drugs(hits, [*named])]
+    assert headings == ["ELIQUIS:\n", "Co-Velora:\n", "Metformin:\n", "XR:\n"]
+    other = [replace(found(drug, drug=drug), named=name) for name, drug in (("apixaban", "ELIQUIS"), ("x", "X"))]
+    assert compared_drugs(other, ["apixaban", "x"])[0].heading == "Apixaban:\n"

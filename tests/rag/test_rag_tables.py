@@ -124,7 +124,10 @@ def cells(grid: ResultTable) -> dict[str, list[float | None]]:
 
 
 def test_tables_have_the_papers_layout(found: list[Figure]) -> None:
-    second, third, fifth = (make(found, WHAT) for make in (tables.table_2, tables.table_3, tables.table_5))
+    by_name = tables.paper_tables(found, [], WHAT)
+    second, third, fifth = (
+        by_name[name] for name in ("contexts-by-postprocessing-table", "contexts-table", "ablations-table")
+    )
     titles = list(WHAT.strategies.values())
     assert [name for name, _ in second.rows] == [name for name, _ in third.rows] == titles[:5]
     assert second.header_groups() == [("Context precision", 3), ("Context recall", 3)]
@@ -136,47 +139,48 @@ def test_tables_have_the_papers_layout(found: list[Figure]) -> None:
 
 
 def test_tables_say_who_judged_and_what_is_missing(found: list[Figure]) -> None:
-    notes = " ".join(tables.table_2(found, WHAT).notes)
+    notes = " ".join(tables.paper_tables(found, [], WHAT)["contexts-by-postprocessing-table"].notes)
     assert "by baseline: overlap of words with the reference, no language model" in notes
     assert (
         "30 questions" in notes
         and "groups of questions on one document (up to 6)" in notes
         and "have no verdict" in notes
     )
-    assert "judged by gpt" in " ".join(tables.table_3(found, replace(WHAT, judge="gpt")).notes)
-    assert "judged" not in " ".join(tables.documents_table(found, WHAT).notes)
+    assert "judged by gpt" in " ".join(
+        tables.paper_tables(found, [], replace(WHAT, judge="gpt"))["contexts-table"].notes
+    )
+    assert "judged" not in " ".join(tables.paper_tables(found, [], WHAT)["documents"].notes)
 
 
 def test_answer_similarity_is_named_as_what_it_is(found: list[Figure]) -> None:
-    grid = tables.table_4(found, WHAT)
+    grid = tables.paper_tables(found, [], WHAT)["similarity-table"]
     assert grid.columns == [("Embedding", "similarity"), ("Words", "F1")]
     assert any("No BERTScore" in note for note in grid.notes)
     bert = [replace(one, metric="bert_f1") for one in found if one.metric == "token_f1"]
-    grid = tables.table_4([*found, *bert], WHAT)
+    grid = tables.paper_tables([*found, *bert], [], WHAT)["similarity-table"]
     assert grid.columns[0][0] == "BERTScore" and not any("No BERTScore" in note for note in grid.notes)
 
 
 def test_a_strategy_without_a_verdict_keeps_its_row() -> None:
     rows = [*scores("question", 0.1, 0.2), *scores("hyde", None, None)]
-    grid = tables.table_3(figures(rows, seed=1, resamples=50), replace(WHAT, main="none"))
+    grid = tables.paper_tables(figures(rows, seed=1, resamples=50), [], replace(WHAT, main="none"))["contexts-table"]
     assert cells(grid) == {"HyDE(24)": [None], "Only question(24)": [pytest.approx(0.15)]}
 
 
 def test_models_are_named_where_there_are_several() -> None:
     made = SyntheticRag(questions=10, models=("small", "large"))
     found = figures(made.scores, seed=1, resamples=20)
-    assert [name for name, _ in tables.table_3(found, WHAT).rows][:2] == [
+    assert [name for name, _ in tables.paper_tables(found, [], WHAT)["contexts-table"].rows][:2] == [
         f"{WHAT.strategies['qa_rag']} · {model}" for model in ("small", "large")
     ]
 
 
 def test_tables_as_text_fit_a_terminal(made: SyntheticRag, found: list[Figure]) -> None:
     grids = [
-        *(make(found, WHAT) for make in (tables.table_2, tables.table_3, tables.table_4, tables.table_5)),
-        tables.documents_table(found, WHAT),
-        tables.retrievers_table(title_figures(made.ranks, seed=1, resamples=20)),
+        *tables.paper_tables(found, title_figures(made.ranks, seed=1, resamples=20), WHAT).values(),
         tables.usage_table(summarize_usage(made.answers), WHAT),
     ]
+    assert len(grids) == 7
     for grid in grids:
         assert all(len(line) <= 100 for line in table_text(grid).splitlines())
 

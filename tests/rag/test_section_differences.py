@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from fdarx_core.rag.section_differences import SectionDifference, own_names, section_differences
+from fdarx_core.rag.section_differences import SectionDifference, section_differences
 from fdarx_core.records import LabelVersion, Product
+from fdarx_core.retrieval.index.label_drugs import names_of_label
 
 FIRST = "Velocimab is a tablet.\nTake velocimab 10 mg twice a day.\nDo not crush it."
 SECOND = "Ostrelin is a tablet.\nTake OSTRELIN  SODIUM 20 mg twice a day.\nDo not crush it.\nShake the bottle."
 
 
 def test_sentences_that_differ_are_returned_in_order() -> None:
-    second = own_names("Ostrelin", LabelVersion(products=[Product(["Ostrelin"], ["ostrelin sodium"], [""], ["x"])]))
+    second = {"Ostrelin"} | names_of_label(
+        LabelVersion(products=[Product(["Ostrelin"], ["ostrelin sodium"], [""], ["x"])])
+    )
     assert second == {"Ostrelin", "ostrelin sodium", "x"}
     assert section_differences(FIRST, SECOND, ["Velocimab"], second) == [
         SectionDifference("Take velocimab 10 mg twice a day.", "Take OSTRELIN  SODIUM 20 mg twice a day."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,15 +33,18 @@ def test_the_titles_are_the_papers() -> None:
 
 
 def test_each_searches_with_its_texts() -> None:
-    made_up = SearchQuery("They are kept a year.", 24, is_question=False)
+    made_up = SearchQuery("They are kept a year.", 24, is_question=False, question=QUESTION)
     expected = {
         "question": [SearchQuery(QUESTION, 24, is_question=True)],
         "hypothetical_answer": [made_up],
-        "qa_rag": [SearchQuery(QUESTION, 12, is_question=True), SearchQuery(made_up.text, 12, is_question=False)],
+        "qa_rag": [SearchQuery(QUESTION, 12, is_question=True), replace(made_up, share=12)],
         "hyde": [made_up],
-        "multiquery": [SearchQuery(text, 6, is_question=True) for text in (QUESTION, "a?", "b?", "c?")],
+        "multiquery": [
+            SearchQuery(QUESTION, 6, is_question=True),
+            *(SearchQuery(text, 6, is_question=True, question=QUESTION) for text in ("a?", "b?", "c?")),
+        ],
         "question_half": [SearchQuery(QUESTION, 12, is_question=True)],
-        "hypothetical_answer_half": [SearchQuery(made_up.text, 12, is_question=False)],
+        "hypothetical_answer_half": [replace(made_up, share=12)],
     }
     assert {name: one.searches(QUESTION, replies_to(one), 24) for name, one in ALL.items()} == expected
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from fdarx_core.evaluation.figures import CellKey, comparisons
+from fdarx_core.evaluation.figures import CellKey, length_edges
 from fdarx_core.evaluation.scoring import question_features, score, score_ranking
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import (
@@ -30,7 +30,7 @@ from fdarx_core.records import (
     to_table,
 )
 from fdarx_core.storage import RunDirectory, write_records
-from tests.evaluation.whole_tables import figures, filled_cells, length_edges, retrieval_figures
+from tests.evaluation.whole_tables import comparisons, figures, filled_cells, retrieval_figures
 
 RETRIEVERS = ("bm25", "cosine")
 ASKED = (("closed_book", ""), ("full_label", ""), ("oracle", ""), *(("retrieved", name) for name in RETRIEVERS))
@@ -174,7 +174,7 @@ class SyntheticEvaluation:
     def _write_tables(self) -> None:
         tables = {key: to_table(rows, Score) for key, rows in self.scores.items()}
         found = {name: to_table(rows, RetrievalScore) for name, rows in self.found.items()}
-        edges = length_edges(*tables.values())
+        edges = length_edges(tables.values())
         rows = [one for table in tables.values() for one in figures(table, seed=0, resamples=100, edges=edges)]
         rows += [one for table in found.values() for one in retrieval_figures(table, seed=0, resamples=100)]
         write_records(self.run.file("metrics.parquet"), rows, Figure)

@@ -50,12 +50,12 @@ class SyntheticFactuality:
                 "config": {"seed": 3, "evidence": f"labels:{self._hostile or 'build'}", "k": 5},
                 "versions": {"fdarx": "0.1.0"},
                 "notes": ["No BERTScore: no model was given."],
+                "safety": "build",
             },
             method=METHOD,
             summary=summary or self.summary,
             answers=iter(self.answers),
             rejects={("read", "no_answer"): 3},
-            contraindications=17,
         )
 
     def _passage(self, number: int) -> Evidence:
@@ -121,7 +121,7 @@ class SyntheticFactuality:
         words = answer.answer[start : start + 14]
         why = f"Recommended dose: 7 mg. {self._hostile}".strip()
         return [
-            SafetyFlag(answer.id, "dose_unsupported", start, start + len(words), words, "velocimab", "mg", why, "s1",
+            SafetyFlag(answer.id, "dose", start, start + len(words), words, "velocimab", "mg", why, "s1",
                        "PASSAGE_0003"),
             SafetyFlag(answer.id, "dose_missing", 0, 0, "", "velocimab", "dose", why, "s1"),
         ]  # fmt: skip

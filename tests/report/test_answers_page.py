@@ -14,8 +14,7 @@ import pytest
 from lxml import html as lxml_html
 
 from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer
-from fdarx_core.report.answers import kind_of
-from fdarx_core.report.answers_page import answers_page
+from fdarx_core.report.answers_page import answers_page, kind_of
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, make_evaluation
 

@@ -18,16 +18,23 @@ from lxml import html as lxml_html
 from fdarx_core.filters import round_trip
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, to_table
 from fdarx_core.report import build_report
-from fdarx_core.report.build_losses import why_rejected
 from fdarx_core.report.build_page import (
-    ANY_TYPE,
-    BuildCounts,
     coverage,
-    passage_lengths,
+    length_bars,
     quantile,
     topics,
 )
-from fdarx_core.report.retention import Dropped, Flow, check_accounts, draw_flow, label_lines, lay_out, split_stages
+from fdarx_core.report.question_figures import ANY_TYPE, BuildCounts
+from fdarx_core.report.retention import (
+    Dropped,
+    SankeyDiagram,
+    check_accounts,
+    draw_flow,
+    label_lines,
+    lay_out,
+    split_stages,
+    why_rejected,
+)
 from fdarx_core.report.samples import RunPart, SeededSample
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_run import SyntheticRun, make_label, make_run
@@ -257,7 +264,7 @@ def test_rejects_carry_the_type_of_their_candidate() -> None:
 def test_coverage_counts_labels_not_questions() -> None:
     counts = counted(two_labels())
     assert counts.sections == {USE: 2, DOSE: 1, RISK: 1}
-    assert counts.asked == {
+    assert counts.asked_labels == {
         (USE, "factual"): 1, (DOSE, "factual"): 1, (DOSE, "multihop"): 1, (RISK, "multihop"): 1,
         (USE, ANY_TYPE): 1, (DOSE, ANY_TYPE): 1, (RISK, ANY_TYPE): 1,
     }  # fmt: skip
@@ -269,7 +276,7 @@ def test_coverage_counts_labels_not_questions() -> None:
 def test_parts_add_up() -> None:
     once, twice = counted(two_labels()), counted(two_labels(), two_labels())
     assert twice.passages == 2 * once.passages
-    assert twice.asked == once.asked + once.asked
+    assert twice.asked_labels == once.asked_labels + once.asked_labels
     assert twice.dropped == once.dropped + once.dropped
 
 
@@ -280,7 +287,7 @@ def test_topic_bars_hold_every_question() -> None:
 
 @given(st.dictionaries(st.integers(0, 5000), st.integers(1, 50), min_size=1))
 def test_histogram_holds_every_row(lengths: dict[int, int]) -> None:
-    bars = passage_lengths(BuildCounts(passage_words=Counter(lengths))).figure.data[0]
+    bars = length_bars("passages", Counter(lengths), "words", "passages").figure.data[0]
     assert sum(bars.y) == sum(lengths.values())
     assert len(bars.y) <= 32
 
@@ -395,7 +402,7 @@ def test_rejects_of_rows_that_never_came_in_are_refused() -> None:
         draw_flow([StageCount("rules", 2, 1, 1, 1)], {"factual": 2}, Counter({("rules", "bad", "refusal"): 1}), "Rows")
 
 
-def _through(flow: Flow) -> tuple[Counter[int], Counter[int]]:
+def _through(flow: SankeyDiagram) -> tuple[Counter[int], Counter[int]]:
     came, went = Counter[int](), Counter[int]()
     for source, target, rows in flow.links:
         came[target] += rows

@@ -10,8 +10,8 @@ import pytest
 from lxml import html as lxml_html
 
 from fdarx_core.records import Grade, Prediction, QuestionAnswer, SettingProgress
-from fdarx_core.report.evaluation_limits import is_comparable, limits
 from fdarx_core.report.evaluation_page import build_evaluation_report
+from fdarx_core.report.figure_limits import is_comparable, limits
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import SyntheticEvaluation
 

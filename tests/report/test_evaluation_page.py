@@ -148,13 +148,13 @@ def test_table_1_has_the_figures_with_intervals_and_the_best_bold(page: str, run
         if (one.keys["setting"], one.keys["group_by"], one.keys["group"], one.metric)
         == ("full_label", "type", "factual", "accuracy")
     }
-    rows = {name: first for name, first, *_ in cells_of_table(parsed(page), "table-1")}
+    rows = {name: first for name, first, *_ in cells_of_table(parsed(page), "settings-table")}
     for model in MODELS:
         one = found[model]
         assert rows[model] == f"{one.value:.3f} {one.low:.3f}–{one.high:.3f}"
     assert rows[BROKEN] == "–"
     best = max(MODELS, key=lambda model: found[model].value or 0)
-    bold = parsed(page).get_element_by_id("table-1").xpath(".//table")[0].xpath(".//tr[td[1]/b]/th")
+    bold = parsed(page).get_element_by_id("settings-table").xpath(".//table")[0].xpath(".//tr[td[1]/b]/th")
     assert [cell.text_content() for cell in bold] == [best]
 
 
@@ -287,9 +287,9 @@ def test_runs_side_by_side(run: RunDirectory, tmp_path: Path) -> None:
         second={"model": row_name("later", "a"), "setting": "oracle", "retriever": ""},
     )  # fmt: skip
     page = build_comparison_page([run, other], [row])
-    rows = [name for name, *_ in cells_of_table(parsed(page), "table-1")]
+    rows = [name for name, *_ in cells_of_table(parsed(page), "settings-table")]
     assert rows == [f"{name} · {model}" for name in names for model in [*MODELS, BROKEN]]
-    assert {name for name, *_ in cells_of_table(parsed(page), "table-2")} >= {"run · bm25", "later · cosine"}
+    assert {name for name, *_ in cells_of_table(parsed(page), "retrieval-table")} >= {"run · bm25", "later · cosine"}
     assert data_of(page, "difference-data")["rows"][0][2:4] == ["run · a · Oracle", "later · a · Oracle"]
     assert "not on the same questions" not in page
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from fdarx_core.factuality.scores import ScoringMethod
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, FactualityScore, PairVerdict
 from fdarx_core.report.answer_viewer import ScoredAnswer
-from fdarx_core.report.factuality_limits import FactualityChecks
 from fdarx_core.report.factuality_page import factuality_page
+from fdarx_core.report.figure_limits import FactualityChecks
 from tests.report.synthetic_factuality import SyntheticFactuality
 
 METHOD = ScoringMethod(engine="strong", claims="writer")

@@ -76,7 +76,7 @@ def test_it_says_in_words_what_was_scored_and_how(made: SyntheticFactuality, pag
     assert "at least 0.7" in said["Entailment"] and "Judged by tiny-nli" in said["Entailment"]
     assert said["FAS"].startswith("FAS [token_f1] = 0.3 × token_f1 + 0.4 × Support@5 + 0.3 × (1 − Contra@5).")
     assert "the answer makes no claim" in said["FAS"]
-    assert "17 contraindications" in said["Safety"] and "3 rows rejected" in said["Left out"]
+    assert "answers are not checked" in said["Safety"] and "3 rows rejected" in said["Left out"]
     assert "FAS [token_f1] " in said["Correlation"]
 
 
@@ -125,7 +125,7 @@ def test_the_viewer_holds_each_answer_letter_for_letter_with_what_was_found(
             title = data["passages"][deciding][0] if deciding is not None else None
             assert title == (one.evidence[verdict.evidence_id].title if verdict.evidence_id else None)
         assert [flag[0] for flag in item["flags"]] == [
-            "Dose that the label does not have",
+            "Dose that the label contradicts",
             "Dose asked for and not given",
         ][: len(one.flags)]
         flagged = "".join(piece for _, pieces in item["spans"] for piece, flags in pieces if 0 in flags)
@@ -213,8 +213,10 @@ def test_scripts_put_nothing_in_as_markup(name: str) -> None:
 
 def test_a_scoring_of_which_nothing_came(made: SyntheticFactuality) -> None:
     empty = SyntheticFactuality(questions=0)
-    page = factuality_page(replace(empty.results(), contraindications=0))
-    assert "Nothing was measured." in page and "there are no safety flags" in page
+    results = empty.results()
+    page = factuality_page(results)
+    assert "Nothing was measured." in page and "Not checked: no judge model." in page
+    assert "there are no safety flags" in factuality_page(replace(results, info={**results.info, "safety": ""}))
     assert text_of(parsed(page).get_element_by_id("answers")) == "Answers There are no answers."
 
 
@@ -223,5 +225,5 @@ def test_an_answer_is_picked_by_what_a_reader_most_wants_to_see(made: SyntheticF
     assert tally.answers.total() == len(made.answers)
     kinds = [kind_of(one.score) for one in picked]
     assert kinds[0] == "flagged" and kinds == sorted(kinds, key=kinds.index)
-    assert tally.flagged == sum(bool(one.flags) for one in made.answers)
+    assert tally.safety["flagged"] == sum(bool(one.flags) for one in made.answers)
     assert tally.of_verdict("supported") == sum(one.score.supported for one in made.answers)

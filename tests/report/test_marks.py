@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.report.marks import MarkedText, mark_passages
+from fdarx_core.report.samples import MarkedText, mark_passages
 
 DOSE = "Take one tablet daily with food.\nDo not take more than\n 550 mg a day. Stop if a rash occurs."
 

@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from fdarx_core.records import JudgeVerdict, Label, Passage, Product, QuestionAnswer, to_table
-from fdarx_core.report.question_counts import QuestionCounts, wording_of
-from fdarx_core.report.question_figures import by_difficulty, by_drug, by_section, by_wording, result_sentence
+from fdarx_core.records import JudgeVerdict, Label, Passage, Product, QuestionAnswer, Reject, to_table
+from fdarx_core.report.question_figures import (
+    BuildCounts,
+    by_difficulty,
+    by_drug,
+    by_section,
+    by_wording,
+    result_sentence,
+    wording_of,
+)
 from fdarx_core.report.samples import RunPart
 from tests.report.synthetic_run import make_label
 
@@ -47,17 +54,19 @@ def part() -> RunPart:
         "passages": to_table(passages, Passage),
         "questions": to_table(questions, QuestionAnswer),
         "verdicts": to_table([], JudgeVerdict),
+        "candidates": to_table([], QuestionAnswer),
+        "rejects": to_table([], Reject),
     }
 
 
 @pytest.fixture
-def counts(part: RunPart) -> QuestionCounts:
-    made = QuestionCounts()
+def counts(part: RunPart) -> BuildCounts:
+    made = BuildCounts()
     made.add(part)
     return made
 
 
-def test_drugs_are_the_moieties_of_labels(counts: QuestionCounts) -> None:
+def test_drugs_are_the_moieties_of_labels(counts: BuildCounts) -> None:
     assert counts.named == {"Naproxen", "Diclofenac + misoprostol"}
     rows = by_drug(counts).rows
     assert [list(row) for row in rows] == [
@@ -66,7 +75,7 @@ def test_drugs_are_the_moieties_of_labels(counts: QuestionCounts) -> None:
     ]
 
 
-def test_a_question_is_divided_among_its_gold_passages(counts: QuestionCounts) -> None:
+def test_a_question_is_divided_among_its_gold_passages(counts: BuildCounts) -> None:
     assert counts.words == {USE: 2, DOSE: 4, RISK: 30}
     assert dict(counts.asked) == {USE: 1.5, DOSE: 0.5}
     panel = by_section(counts)
@@ -74,7 +83,7 @@ def test_a_question_is_divided_among_its_gold_passages(counts: QuestionCounts) -
     assert "their share of the words would give them: Warnings and precautions." in panel.note
 
 
-def test_a_wording_is_the_template_or_the_first_words(counts: QuestionCounts) -> None:
+def test_a_wording_is_the_template_or_the_first_words(counts: BuildCounts) -> None:
     assert {row[0] for row in by_wording(counts).rows} == {
         "Is {drug} for {topic}?", "Why is {drug} given\N{NO-BREAK SPACE}…", "What is it?",
     }  # fmt: skip
@@ -82,22 +91,22 @@ def test_a_wording_is_the_template_or_the_first_words(counts: QuestionCounts) ->
     assert wording_of(nameless) == "What is it?"
 
 
-def test_a_difficulty_is_named(counts: QuestionCounts) -> None:
+def test_a_difficulty_is_named(counts: BuildCounts) -> None:
     rows = by_difficulty(counts).rows
     assert [(row[0], row[-2]) for row in rows] == [("Not stated", 2), ("Two passages: bridge", 1)]
 
 
 def test_the_drugs_beyond_the_most_frequent_share_a_bar() -> None:
-    counts = QuestionCounts()
+    counts = BuildCounts()
     counts.drugs.update({(f"drug {at:02d}", "factual"): 100 - at for at in range(30)})
     rows = by_drug(counts).rows
     assert len(rows) == 21
     assert rows[-1][0] == "10 other drugs" and rows[-1][1] == sum(100 - at for at in range(20, 30))
 
 
-def test_the_result_names_writers_and_judges(counts: QuestionCounts) -> None:
-    assert result_sentence(counts, 3) == (
+def test_the_result_names_writers_and_judges(counts: BuildCounts) -> None:
+    assert result_sentence(counts) == (
         "This build has 1 factual, 1 multi-hop and 1 refusal questions from 3 labels of 2 drugs, written by writing "
         "and judged by judging."
     )
-    assert result_sentence(QuestionCounts(), 0) == "This build made no questions from 0 labels of 0 drugs."
+    assert result_sentence(BuildCounts()) == "This build made no questions from 0 labels of 0 drugs."

@@ -11,7 +11,7 @@ import pytest
 
 from fdarx_core.records import Passage, QuestionAnswer
 from fdarx_core.report import build_report, questions_page
-from fdarx_core.report.questions_page import chosen_labels
+from fdarx_core.report.browse import chosen_labels
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_run import make_run
 from tests.serving.browser import browser as chromium
@@ -192,7 +192,7 @@ def test_nothing_is_wider_than_the_screen(page: Page, width: int) -> None:
 
 
 def test_a_page_of_a_large_build_has_whole_labels(run: RunDirectory, questions: list[QuestionAnswer]) -> None:
-    chosen, total = chosen_labels(run, 0, len(questions) // 2)
+    chosen, total = chosen_labels(run.parts("questions"), 0, len(questions) // 2)
     shown = [one for one in questions if one.set_id in chosen]
     assert total == len(questions) and 0 < len(shown) <= total // 2
     page = questions_page(run, most_questions=total // 2)

@@ -56,7 +56,7 @@ def test_tables_hold_the_figures(made: SyntheticRag, page: str) -> None:
         one for one in made.results()["figures"]
         if (one.keys["strategy"], one.keys["postprocess"], one.metric) == ("hyde", "rerank", "context_precision")
     )  # fmt: skip
-    rows = {text_of(row[0]): row for row in parsed(page).get_element_by_id("table-3").xpath(".//tbody/tr")}
+    rows = {text_of(row[0]): row for row in parsed(page).get_element_by_id("contexts-table").xpath(".//tbody/tr")}
     assert text_of(rows["HyDE(24)"][1]) == f"{one.value:.3f} {one.low:.3f}–{one.high:.3f}"
 
 

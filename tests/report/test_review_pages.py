@@ -10,7 +10,7 @@ from lxml import html
 
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.report.review_pages import agreement_page
-from fdarx_core.review.agreement import measure_agreement, table_3, table_4, table_5
+from fdarx_core.review.agreement import agreement_tables, measure_agreement
 from tests.review.synthetic_reviews import item, simulated, votes
 
 INFO = {
@@ -55,7 +55,7 @@ def test_a_review_without_votes_says_so() -> None:
 
 def test_tables_have_the_rows_of_the_paper() -> None:
     found = measure_agreement(*simulated(n=30), resamples=20)
-    assert [name.rpartition(", ")[0] for name, _ in table_3(found).rows] == [
+    assert [name.rpartition(", ")[0] for name, _ in agreement_tables(found)[0].rows] == [
         "Relevance",
         "Relevance, 3 values",
         "Category",
@@ -64,9 +64,9 @@ def test_tables_have_the_rows_of_the_paper() -> None:
     tasks = ("QA correctness", "Question quality", "Answer grade", "Claim verdict", "Safety flag")
     wanted = [f"{task}, {row}" for task in (*tasks, "Answer of the service") for row in (*types, "3 values")]
     wanted = [row for row in wanted if "3" not in row or row.startswith(("Answer grade", "Claim"))]
-    assert [name.rpartition(", ")[0] for name, _ in table_4(found).rows] == wanted
+    assert [name.rpartition(", ")[0] for name, _ in agreement_tables(found)[1].rows] == wanted
     people = ["Relevance", "Relevance, 3 values", "Category", *wanted]
-    assert [name for name, _ in table_5(found).rows] == people
+    assert [name for name, _ in agreement_tables(found)[2].rows] == people
 
 
 def test_judges_have_rows_of_their_own_beside_that_of_all() -> None:
@@ -74,9 +74,9 @@ def test_judges_have_rows_of_their_own_beside_that_of_all() -> None:
     found = measure_agreement(
         items, [vote for one in items for vote in votes(one, {"anna": "correct", "ben": "correct"})]
     )
-    names = [name for name, _ in table_4(found).rows]
+    names = [name for name, _ in agreement_tables(found)[1].rows]
     assert names[:3] == ["Answer grade, llm, 2/2", "Answer grade, rule, 1/1", "Answer grade, 3/3"]
-    assert [name for name, _ in table_5(found).rows] == ["Answer grade", "Answer grade, 3 values"]
+    assert [name for name, _ in agreement_tables(found)[2].rows] == ["Answer grade", "Answer grade, 3 values"]
 
 
 def test_tables_say_what_is_in_no_figure() -> None:
@@ -86,10 +86,10 @@ def test_tables_say_what_is_in_no_figure() -> None:
         *votes(items[1], {"anna": "correct"}),
         *votes(items[2], {"anna": "correct", "ben": "incorrect"}),
     ]
-    text = table_text(table_4(measure_agreement(items, given)))
+    text = table_text(agreement_tables(measure_agreement(items, given))[1])
     assert "QA correctness, 1/0" in text
     assert "Items whose votes tie, in no consensus: 1." in text
     assert "Items on which the judge reached no decision, in none of its figures: 1." in text
     assert "Votes of the whole review given with the judge's decision in view, counted: 1." in text
-    ranges = table_5(measure_agreement(items, given))
+    ranges = agreement_tables(measure_agreement(items, given))[2]
     assert [entry.value if entry else None for entry in ranges.rows[0][1]][:2] == [0, 1]

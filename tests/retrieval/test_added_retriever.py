@@ -12,10 +12,9 @@ import pytest
 import fdarx_core as fdarx
 from fdarx_core.factuality.evidence import ClaimQuery, open_evidence
 from fdarx_core.plugins import PluginError
-from fdarx_core.rag.search import SearchQuery
 from fdarx_core.records import Ranking
 from fdarx_core.retrieval import Collection, Queries, get_retriever
-from fdarx_core.retrieval.index import ChunkFilter, IndexStore
+from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.storage import read_records
 from tests.conftest import EXAMPLES
 from tests.retrieval.index_chunks import label
@@ -112,15 +111,17 @@ def test_in_evidence(place: str) -> None:
 
 @pytest.mark.usefixtures("packages")
 def test_in_the_service(place: str) -> None:
+    from fdarx_core.rag.query import RagQuery
+    from fdarx_core.specs.serve import ServiceConfig
     from serving.retriever import RetrieverDeployment
 
     async def search() -> list[str]:
-        deployment = RetrieverDeployment({"labels": place}, None, poll_s=60)
+        deployment = RetrieverDeployment(ServiceConfig(corpora={"labels": place}, poll_s=60))
         [corpus] = await deployment.corpora()
         assert "last_first" in corpus.retrievers
-        query = SearchQuery("What is the dose?", 2, is_question=True)
-        _, [hits] = await deployment.search("labels", [query], ChunkFilter(), 2, "last_first")
-        return [hit.text for hit in hits]
+        result = await deployment.search("labels", RagQuery("What is the dose?", 2, retriever="last_first"))
+        assert result is not None
+        return [hit.text for hit in result.contexts]
 
     assert asyncio.run(search()) == ["two tablets", "fever"]
 

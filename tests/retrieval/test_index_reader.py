@@ -17,7 +17,7 @@ from fdarx_core.rag.search import SearchQuery, search_index
 from fdarx_core.records import Chunk, LabelVersion, Product
 from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
-from fdarx_core.retrieval.index.name_completion import NameCompleter, NameCompletion
+from fdarx_core.retrieval.index.label_drugs import NameCompleter, NameCompletion
 from fdarx_core.retrieval.lexical import RankedList, tokenize
 from fdarx_core.retrieval.retrievers import DENSE_WEIGHT, FUSION_DEPTH, Collection, Queries, fuse, get_retriever
 from fdarx_core.storage import StorageError
@@ -262,6 +262,18 @@ def test_a_search_is_kept_to_the_drugs_it_names(two_drugs: IndexReader) -> None:
     assert drugs(two_drugs, "What is the maximum dose?", ChunkFilter())[0] == "Mirapan"
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [("What is the maximum dose?", {"Mirapan", "Velora"}), ("What is the maximum dose of Mirapan?", {"Mirapan"})],
+)
+def test_drugs_that_only_another_text_than_the_question_names_are_no_filter(
+    two_drugs: IndexReader, question: str, found: set[str]
+) -> None:
+    query = SearchQuery("The maximum dose of Velora is 20 mg once daily.", 5, False, question)
+    [hits] = search_index(two_drugs, [query], ChunkFilter(), 5, "bm25", None)
+    assert {hit.drug for hit in hits} == found
+
+
 @pytest.fixture
 def real_names(tmp_path: Path) -> IndexReader:
     """An index of labels of apixaban, of two combinations of ibuprofen, and of its sodium salt."""
@@ -297,11 +309,64 @@ def real_names(tmp_path: Path) -> IndexReader:
         ("What is the dose of Aleve?", ["Aleve"]),
         ("What is the dose of Aleve (naproxen)?", ["Aleve"]),
         ("What is the dose of ibuprofen and famotidine?", ["DUEXIS"]),
+        ("What is the dose of ibuprofen/famotidine and of naproxen?", ["Aleve", "DUEXIS", "Naproxen Sodium"]),
+        ("Is the dose of Aleve that of ibuprofen / extended-release famotidine?", ["Aleve", "DUEXIS"]),
+        ("What is the dose of naproxen/apixaban?", ["Aleve", "ELIQUIS", "Naproxen Sodium"]),
         ("Is the dose of Eliquis that of naproxen sodium?", ["Aleve", "ELIQUIS", "Naproxen Sodium"]),
     ],
 )
 def test_a_drug_is_found_by_any_of_its_names(real_names: IndexReader, question: str, found: list[str]) -> None:
     assert sorted({*drugs(real_names, question, ChunkFilter())}) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Cortrophin gel", {"Purified Cortrophin Gel"}),
+        ("cortrophin", {"Purified Cortrophin Gel"}),
+        ("Gel, Cortrophin (purified)", {"Purified Cortrophin Gel"}),
+        ("Acthar", {"Acthar Gel"}),
+        ("corticotropin gel", {"Acthar Gel", "Purified Cortrophin Gel"}),
+        ("new Velora tablets", {"New Velora XR"}),
+        ("gel", {"Acthar Gel", "New Velora XR", "Purified Cortrophin Gel", "Voltaren Gel"}),
+        ("purified", {"Acthar Gel", "New Velora XR", "Purified Cortrophin Gel", "Voltaren Gel"}),
+    ],
+)
+def test_a_part_of_a_products_name_finds_the_product_where_it_is_of_one_drug(
+    tmp_path: Path, name: str, found: set[str]
+) -> None:
+    def label(set_id: str, name: str, substance: str) -> Chunk:
+        version = LabelVersion(1, "2026-04-24", "34391-3", "Maker", [substance], [""], [_product(name, substance)])
+        own_words = " ".join("abcdef"[int(set_id)] * length for length in range(3, 30))
+        text = f"{name} is a dose of a purified gel. {name.upper()} is given once. {own_words}"
+        return Chunk(set_id, set_id, name, "", "DOSAGE", text, 0, -1, set_id, name, "34068-7", label=version)
+
+    def _product(name: str, substance: str) -> Product:
+        return Product([name], [substance], [""], [substance], [""])
+
+    store = IndexStore(str(tmp_path))
+    names = {"Purified Cortrophin Gel": "CORTICOTROPIN", "Acthar Gel": "CORTICOTROPIN", "Voltaren Gel": "DICLOFENAC"}
+    names["New Velora XR"] = "VELORASTAT"
+    store.commit([store.write_segment([label(str(at), *one) for at, one in enumerate(names.items())])])
+    index = IndexReader.open(str(tmp_path))
+    assert {*drugs(index, f"What is the dose of {name}?", ChunkFilter())} == found
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("naproxen", ["Aleve", "Naproxen Sodium"]),
+        ("aleve", ["Aleve"]),
+        ("Naproxen  sodium", ["Naproxen Sodium"]),
+        ("apixaban", ["ELIQUIS"]),
+        ("ibuprofen", ["DUEXIS"]),
+        ("eliqiuS", ["ELIQUIS"]),
+        ("warfarin", []),
+        ("apixaban naproxen", []),
+    ],
+)
+def test_a_filter_takes_any_name_of_a_drug(real_names: IndexReader, name: str, found: list[str]) -> None:
+    assert sorted({*drugs(real_names, "What is the dose?", ChunkFilter(drug=name))}) == found
 
 
 def test_a_misspelt_name_finds_what_the_name_finds(real_names: IndexReader) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -18,7 +17,6 @@ from fdarx_core.records import (
     Passage,
     Prediction,
     QuestionAnswer,
-    Score,
     SettingProgress,
     content_id,
 )
@@ -29,7 +27,6 @@ from fdarx_core.review.review_set import Review, write_review
 from fdarx_core.review.sampling import SampleUnit
 from fdarx_core.review.tasks import REVIEW_TASKS
 from fdarx_core.storage import RunDirectory, write_records
-from tests.report.synthetic_evaluation import SyntheticEvaluation
 from tests.report.synthetic_run import make_label
 
 PEOPLE = ("anna", "ben", "cleo")
@@ -179,8 +176,6 @@ class ReviewedEvaluation:
             grades = [_grade(one) for one in made]
             write_records(self.run.part(f"predictions/{model}", 0), made, Prediction)
             write_records(self.run.part(f"grades/{model}", 0), grades, Grade)
-            scores = [_score(*one, build) for one in zip(made, grades, strict=True)]
-            write_records(self.run.part(f"scores/{model}", 0), scores, Score)
             self.predictions += made
             self.grades |= {one.prediction_id: one for one in grades}
         cells = [
@@ -205,27 +200,7 @@ def _grade(said: Prediction) -> Grade:
     return Grade(said.id, said.question_id, said.set_id, outcome, judge=judge)
 
 
-def _score(said: Prediction, grade: Grade, build: ReviewedBuild) -> Score:
-    asked = next(one for one in build.questions if one.id == said.question_id)
-    return Score(
-        said.id, said.question_id, said.set_id, said.set_id, said.model, said.setting, "",
-        asked.type, asked.answer_kind, asked.category, "", False, 100, said.outcome, grade.outcome,
-    )  # fmt: skip
-
-
 Says = Callable[[str, ReviewItem], str]
-
-
-def evaluation(root: Path, labels: int = 9, seed: int = 0) -> RunDirectory:
-    """With the Score rows that a sweep leaves, in the parts that its predictions are in."""
-    made = SyntheticEvaluation(root, labels, seed)
-    parts: dict[tuple[str, int], list[Score]] = defaultdict(list)
-    for rows in made.scores.values():
-        for row in rows:
-            parts[row.model, int(row.set_id.rpartition("-")[2])].append(row)
-    for (model, number), held in parts.items():
-        write_records(made.run.part(f"scores/{model}", number), held, Score)
-    return made.finish()
 
 
 def hashed(*parts: str) -> float:
@@ -233,23 +208,15 @@ def hashed(*parts: str) -> float:
     return int(content_id(*parts), 16) / 2**64
 
 
-def fair(annotator: str, item: ReviewItem) -> str:
-    """What all say: the judge is wrong on a quarter of what it found correct, and on a tenth of what it did not."""
-    wrong = hashed("truth", item.subject) < (0.25 if item.decision == "correct" else 0.1)
-    return "correct" if (item.decision == "correct") != wrong else "incorrect"
-
-
-def reviewed(
-    root: Path, drawn: ReviewSample, says: Says = fair, people: Sequence[str] = PEOPLE, annotated: int | None = None
-) -> Review:
-    """The sample as a review of which all have annotated the first items (None: all of them)."""
+def reviewed(root: Path, drawn: ReviewSample, says: Says, people: Sequence[str]) -> Review:
+    """The sample as a review that all have annotated."""
 
     def page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], name: str) -> str:
         return name
 
     review = write_review(str(root), drawn, people, {}, page)
     for name in people:
-        rows = [Annotation(item.id, name, item.task, says(name, item)) for item in review.items()[:annotated]]
+        rows = [Annotation(item.id, name, item.task, says(name, item)) for item in review.items()]
         write_records(review.root / f"annotations/{name}-0.parquet", rows, Annotation)
     return review
 

@@ -14,9 +14,8 @@ from lxml import etree
 
 from fdarx_core.report.review_pages import annotator_page
 from fdarx_core.review.items import draw_sample
-from fdarx_core.review.passages import passages_html, pieces_of
 from fdarx_core.review.review_set import Review, open_review, write_review
-from fdarx_core.review.tasks import REVIEW_TASKS
+from fdarx_core.review.tasks import REVIEW_TASKS, passages_html, pieces_of
 from tests.jobs.in_process import run_job
 from tests.review.synthetic_reviews import HOSTILE, ReviewedBuild, ReviewedEvaluation, hashed
 

@@ -1,27 +1,22 @@
-"""Reviews of a factuality run: claims and flags, shares, unsure marks, adjudication, corrected figures, exports."""
+"""Reviews of a factuality run: claims and flags, shares, unsure marks, adjudication, exports."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from scipy.stats import binomtest
 
-from fdarx_core.records import CheckedAnswer, ClaimVerdict, FactualityScore, SafetyFlag
+from fdarx_core.records import CheckedAnswer, ClaimVerdict, SafetyFlag
 from fdarx_core.records.benchmark import Annotation, ReviewItem
 from fdarx_core.report.review_pages import annotator_page
 from fdarx_core.review.agreement import measure_agreement
-from fdarx_core.review.calibration import ALL_CELLS, calibrated_tables
+from fdarx_core.review.annotation_tools import export_items
 from fdarx_core.review.importing import import_annotations, marked_pairs
 from fdarx_core.review.items import draw_sample
-from fdarx_core.review.label_studio import export_label_studio
-from fdarx_core.review.review_set import Review, open_review, share_items, write_adjudication, write_review
-from fdarx_core.review.sampling import factuality_units
+from fdarx_core.review.review_set import open_review, share_items, write_adjudication, write_review
 from fdarx_core.storage import RunConflict, RunDirectory, StorageError, read_records, write_records
 from jobs.cli import main
 from tests.review.factuality_run import factuality_run
@@ -35,8 +30,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     made = factuality_run(tmp_path_factory.mktemp("facts"))
     answers = [row.id for part in made.parts("answers") for row in read_records(part, CheckedAnswer)]
     flags = [
-        SafetyFlag(answers[0], "dose_unsupported", 0, 5, "A tab", "X", "5 mg", "Take 5 mg.", "s", "m", "flagged"),
-        SafetyFlag(answers[0], "contraindicated_drug", 6, 9, "let", "X", "Y", "Not with Y.", "s", "n", "to_review"),
+        SafetyFlag(answers[0], "dose", 0, 5, "A tab", "X", "Dosage", "Take 5 mg.", "s", "m"),
+        SafetyFlag(answers[0], "interaction", 6, 9, "let", "X", "Interactions", "Not with Y.", "s", "n"),
     ]
     write_records(made.parts("flags")[0], flags, SafetyFlag)
     return made
@@ -63,7 +58,7 @@ def test_claims_are_drawn_with_passages_and_verdict_and_flags_with_the_label_s_w
         assert one.statement and one.choices == ["supported", "contradicted", "unsupported", "unsure"]
         assert 0 < len(one.evidence) <= 5 and all(text in one.context for text in one.evidence)
     flags = {item.statement: item for item in drawn.items if item.task == "flag"}
-    assert (flags["A tab"].decision, flags["let"].decision) == ("harmful", "")
+    assert (flags["A tab"].decision, flags["let"].decision) == ("harmful", "harmful")
     assert flags["let"].evidence == ["Not with Y."] and flags["let"].choices == ["harmful", "harmless", "unsure"]
     few = draw_sample(run, 20, tasks=["claim"], models=["careless"])
     assert {item.model for item in few.items} == {"careless"} and len(few.items) == 20
@@ -117,57 +112,12 @@ def test_the_adjudicated_mark_is_people_s_verdict(run: RunDirectory, tmp_path: P
     file.write_text(json.dumps({"format": 1, "review": review.digest, "annotator": "dora", "answers": answers}))
     assert import_annotations(review, [str(file)]).new == 30
     assert {pair.mark for pair in marked_pairs(review)} == {"unsupported"}
-    support, contra, _ = calibrated_tables(review, run)
-    for table in (support, contra):
-        people = table.rows[-1][1][2]
-        assert people and people.value == 0
-
-
-def row(review: Review, run: RunDirectory, table: int) -> list[Any]:
-    found = dict(calibrated_tables(review, run)[table].rows)
-    return next(entries for name, entries in found.items() if name.startswith(ALL_CELLS))
-
-
-def test_when_all_claims_are_marked_the_figures_are_people_s(run: RunDirectory, tmp_path: Path) -> None:
-    review = reviewed(tmp_path / "review", draw_sample(run, EVERYTHING), truth, ["anna"])
-    people = {item.subject: truth("", item) for item in review.items() if item.task == "claim"}
-    claims = factuality_units(run, ["claim"], [], [])
-    supported = np.mean([people[claim.id] == "supported" for claim in claims])
-    contradicted = np.mean([people[claim.id] == "contradicted" for claim in claims])
-    judge, both, alone, _ = row(review, run, 0)
-    assert judge.value == pytest.approx(np.mean([claim.verdict == "supported" for claim in claims]))
-    assert both.value == both.low == both.high == pytest.approx(supported) == alone.value
-    assert row(review, run, 1)[1].value == pytest.approx(contradicted)
-    rows = [one for part in run.parts("scores") for one in read_records(part, FactualityScore)]
-    similarity = np.average([one.similarity or 0.0 for one in rows], weights=[one.claims for one in rows])
-    fas = 0.3 * similarity + 0.4 * supported + 0.3 * (1 - contradicted)
-    assert row(review, run, 2)[1].value == pytest.approx(fas)
-
-
-def test_a_sample_corrects_the_engine_s_figures(run: RunDirectory, tmp_path: Path) -> None:
-    """The 95 % intervals of samples have the figure of all claims as often as they say, up to chance of 1 in 1,000."""
-    everything = reviewed(tmp_path / "all", draw_sample(run, EVERYTHING, tasks=["claim"]), truth, ["anna"])
-    drawn = [draw_sample(run, 60, seed=seed, tasks=["claim"]) for seed in range(20)]
-    reviews = [reviewed(tmp_path / f"some-{seed}", sample, truth, ["anna"]) for seed, sample in enumerate(drawn)]
-    for table in range(3):
-        true = row(everything, run, table)[1].value
-        calibrated = [row(review, run, table)[1] for review in reviews]
-        covered = sum(one.low <= true <= one.high for one in calibrated)
-        assert binomtest(covered, len(reviews), 0.95, alternative="less").pvalue > 0.001
-        assert all(one.high - one.low < 0.5 for one in calibrated)
-    review = reviews[0]
-    assert main(["report", str(run.root), "--review", str(review.root)]) == 0
-    assert 'id="calibrated-3"' in run.file("report.html").read_text()
-    items = review.items()
-    write_records(review.root / "items.parquet", [replace(one, statement="?") for one in items], ReviewItem)
-    with pytest.raises(StorageError, match="60 of its 60 claims are not in"):
-        calibrated_tables(review, run)
 
 
 def test_label_studio_gets_tasks_and_hands_back_marks(run: RunDirectory, tmp_path: Path) -> None:
     drawn = draw_sample(run, 12, tasks=["claim"])
     review = write_review(str(tmp_path / "set"), drawn, ["anna", "ben"], {}, annotator_page)
-    export_label_studio(review, review.root / "studio")
+    export_items(review, "label-studio", review.root / "studio")
     tasks = json.loads((tmp_path / "set" / "studio" / "claim.json").read_text("utf-8"))
     for task, one in zip(tasks, drawn.items, strict=True):
         assert task["data"]["statement"] == one.statement

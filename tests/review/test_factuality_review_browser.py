@@ -1,4 +1,4 @@
-"""A review of a factuality run in a browser: from the sample through disagreements to corrected figures."""
+"""A review of a factuality run in a browser: from the sample through disagreements to the agreement."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def mark(page: Page, file: Path, keys: str, left: int) -> None:
     expect(page.locator("#counted")).to_have_text(f"{left} of {left} answered")
 
 
-def test_a_factuality_run_is_reviewed_from_the_sample_to_corrected_figures(
+def test_a_factuality_run_is_reviewed_from_the_sample_to_the_agreement(
     run: RunDirectory, page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     review = tmp_path / "review"
@@ -96,11 +96,4 @@ def test_a_factuality_run_is_reviewed_from_the_sample_to_corrected_figures(
     assert main(["review", "import", str(review), saved(page, tmp_path)]) == 0
     assert f"{count} items have different or unsure marks, {count} of them adjudicated" in capsys.readouterr().out
     assert main(["review", "report", str(review), "--resamples", "100", "--quiet"]) == 0
-    assert main(["report", str(run.root), "--review", str(review)]) == 0
-    told = capsys.readouterr().out
-    assert "Support@5 over claims, calibrated by people's annotations" in told and "FAS[" in told
-    page.goto(Path(f"{run.root}/report.html").as_uri())
-    expect(page.locator("#calibrated-3")).to_contain_text("FAS")
-    expect(page.locator("#calibrated-1 tbody tr")).to_have_count(3)
-    page.locator("#calibrated-1").scroll_into_view_if_needed()
-    page.screenshot(path=tmp_path / "report.png")
+    assert "Claim verdict" in capsys.readouterr().out

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fdarx_core.review.judge_scores import (
+from fdarx_core.review.judged_candidates import (
     CHAIN,
+    JudgedCandidate,
     StageOutcome,
     StageScore,
     chain_outcomes,
@@ -14,7 +15,6 @@ from fdarx_core.review.judge_scores import (
     score_tables,
     share,
 )
-from fdarx_core.review.judged_candidates import JudgedCandidate
 
 CANDIDATES = [
     JudgedCandidate(f"c{number}", "s", kind, "q?", "a", [], "", not failure, failure, "", "tune")
@@ -51,11 +51,11 @@ def test_a_share_of_nothing_has_no_value() -> None:
 def test_unscored_candidates_are_neither_dropped_nor_kept() -> None:
     support = scored()["support", "all"]
     assert support.count(False, "unscored") == 2 and support.count(None, "dropped") == 1
-    assert support.precision.value == 1.0 and support.recall.value == pytest.approx(1 / 3)
-    assert (support.good_kept.value, support.kept_good.value) == (1.0, 1.0)
+    assert support.figure("precision").value == 1.0 and support.figure("recall").value == pytest.approx(1 / 3)
+    assert (support.figure("good_kept").value, support.figure("kept_good").value) == (1.0, 1.0)
     rules = scored()["rules", "all"]
-    assert rules.precision.value == 0.5 and rules.recall.value == pytest.approx(1 / 3)
-    assert rules.good_kept.value == 0.5 and rules.kept_good.value == pytest.approx(1 / 3)
+    assert rules.figure("precision").value == 0.5 and rules.figure("recall").value == pytest.approx(1 / 3)
+    assert rules.figure("good_kept").value == 0.5 and rules.figure("kept_good").value == pytest.approx(1 / 3)
 
 
 def test_the_chain_drops_what_one_stage_drops() -> None:
@@ -66,7 +66,10 @@ def test_the_chain_drops_what_one_stage_drops() -> None:
         ("dropped", "support: why_support"),
         ("unscored", "support: why_support"),
     ]
-    assert scored()[CHAIN, "garbled"].recall.value == 0.5 and scored()[CHAIN, "factual"].precision.value == 0.5
+    assert (
+        scored()[CHAIN, "garbled"].figure("recall").value == 0.5
+        and scored()[CHAIN, "factual"].figure("precision").value == 0.5
+    )
 
 
 def test_rows_hold_the_counts_and_tables_the_groups() -> None:

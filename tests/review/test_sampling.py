@@ -14,9 +14,9 @@ from fdarx_core.records import JudgeVerdict, Label
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.report.review_pages import annotator_page
 from fdarx_core.review.items import draw_sample
-from fdarx_core.review.passages import pieces_of
 from fdarx_core.review.review_set import open_review, write_review
 from fdarx_core.review.sampling import SampleUnit, allocate_sample, draw_stratified, open_reviewable_run
+from fdarx_core.review.tasks import pieces_of
 from fdarx_core.storage import RunConflict, RunDirectory, StorageError, write_records
 from tests.report.synthetic_run import make_run
 from tests.review.synthetic_reviews import HOSTILE, ReviewedBuild, ReviewedEvaluation, unit

@@ -19,14 +19,14 @@ import orjson
 import uvicorn
 
 from fdarx_core.documents.isolated import DEFAULT_LIMITS, ParsingLimits
-from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, response_to
 from fdarx_core.pipeline.uploading import UploadedDocuments, UploadIndexer
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs, search_index
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall
 from fdarx_core.rag.tasks import QUESTION_SCOPE, RAG_RULES_VERSION, RAG_TASKS
-from fdarx_core.records import AbsentDrug, Chunk, LabelVersion, Request, Response, SearchHit
+from fdarx_core.rag.verifying import named_engine
+from fdarx_core.records import Chunk, LabelVersion, Request, Response
+from fdarx_core.retrieval.encoders import Vectors
 from fdarx_core.retrieval.index import (
-    ChunkFilter,
     FilterValue,
     IndexReader,
     IndexStore,
@@ -34,7 +34,10 @@ from fdarx_core.retrieval.index import (
     NameCompletion,
     find_section,
 )
-from serving.http import ServedCorpus, ServiceSettings, Unavailable, make_app
+from fdarx_core.specs.serve import ServiceSettings
+from serving.http.app import make_app
+from serving.http.backend import ServedCorpus, Unavailable
+from serving.questions import QuestionAnswering
 from serving.retriever import CorpusStore
 from tests.rag.class_labels import class_chunks
 from tests.rag.found import disagreeing_labels
@@ -134,7 +137,7 @@ def by_server(url: str, **more: Any) -> Model:
 
 
 @dataclass
-class LocalBackend:
+class LocalBackend(QuestionAnswering):
     """`hold` delays each search and model's reply; `search_fault` is raised by searches; `cancelled` counts.
 
     The model is asked which labels a question is about only with `asks_scope`: most tests count what it is asked.
@@ -173,9 +176,8 @@ class LocalBackend:
             self.indexer.close()
         self.indexer = None
 
-    @property
-    def answerer(self) -> str:
-        return self.model.name
+    def __post_init__(self) -> None:
+        self.answerer = self.model.name
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         served = {}
@@ -184,9 +186,6 @@ class LocalBackend:
             counts = index.manifest.chunks, index.manifest.documents
             served[name] = ServedCorpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
         return served
-
-    async def matches(self, corpus: str, filter: ChunkFilter) -> bool:
-        return bool(self.opened(corpus).matching(filter).any())
 
     async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
         return self.opened(corpus).names(prefix, limit)
@@ -216,26 +215,20 @@ class LocalBackend:
             requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in calls]
             return list(await asyncio.gather(*map(model.ask, requests)))
 
-    async def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+    async def stream_reply(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
         [response] = await self.ask(role, [call])
         for place in range(0, len(response.text), 7):
             yield response.text[place : place + 7]
             await asyncio.sleep(0)
         yield response
 
-    async def search(
-        self, corpus: str, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int, retriever: str
-    ) -> tuple[str, list[list[SearchHit]]]:
+    def index_of(self, corpus: str) -> IndexReader:
         if self.search_fault:
             raise self.search_fault
-        index = self.opened(corpus)
-        return index.version, search_index(index, queries, filter, k, retriever, None)
+        return self.opened(corpus)
 
-    async def absent_drugs(self, corpus: str, text: str) -> list[AbsentDrug]:
-        return find_absent_drugs(self.opened(corpus), text)
-
-    async def find_drugs(self, corpus: str, texts: Sequence[str]) -> list[list[Mention]]:
-        return [self.opened(corpus).label_drugs.names.find(text) for text in texts]
+    async def encode(self, queries: Sequence[SearchQuery]) -> Vectors:
+        raise NotImplementedError
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         raise Unavailable("the reranker")
@@ -331,8 +324,9 @@ class Service:
 @contextmanager
 def service(world: LocalBackend | None = None, **settings: Any) -> Iterator[Service]:
     """The real app under uvicorn, in a thread."""
-    world, meter = world or LocalBackend(), CountingMetrics()
-    app = make_app(world, ServiceSettings(**settings), meter)
+    world, meter, limits = world or LocalBackend(), CountingMetrics(), ServiceSettings(**settings)
+    world.model_s, world.verifier = limits.model_s, named_engine(limits.verifier, world.answerer)
+    app = make_app(world, limits, meter)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

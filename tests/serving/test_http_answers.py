@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 import pytest
 
-from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.rag.gate import INSTRUCTIONS_WITHHELD
 from fdarx_core.rag.quotes import NO_MODEL
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS
-from serving.http import Overloaded, Unavailable
+from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING
+from serving.http.backend import Overloaded, Unavailable
 from tests.llm.loopback_server import Fault, LoopbackServer
 from tests.serving.local_service import (
     BY_MODEL,

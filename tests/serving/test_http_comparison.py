@@ -26,6 +26,10 @@ def prompt(body: Any) -> str:
     return str(body["messages"][-1]["content"])
 
 
+def verdict(said: str) -> str:
+    return f'{{"verdicts": [{{"passage": 1, "reason": "It says so.", "quote": "", "verdict": "{said}"}}]}}'
+
+
 def drug_asked(body: Any) -> str:
     found = re.search(r"Answer for (\w+) alone", prompt(body))
     return found[1] if found else ""
@@ -35,8 +39,15 @@ def numbers(body: Any) -> list[str]:
     return re.findall(r'<context number="(\d+)"', prompt(body))
 
 
+COMPARISON = "Velocimab is taken by mouth, while ostrelin is measured with a syringe [1][4]."
+
+
 def answer_each(body: Any) -> str:
-    """A model that cites all contexts that it is shown."""
+    """A model that cites all contexts that it is shown, compares the drugs, and verifies the comparison."""
+    if "<answer drug=" in prompt(body):
+        return COMPARISON
+    if "<claim>" in prompt(body):
+        return verdict("supported")
     return REPLIES[drug_asked(body)].format(own="".join(f"[{number}]" for number in numbers(body)))
 
 
@@ -48,7 +59,7 @@ def served() -> Iterator[Service]:
 
 def answer_any(body: Any) -> Any:
     """A model that answers for a drug, and else writes three questions, or a score."""
-    if drug_asked(body):
+    if drug_asked(body) or "<answer drug=" in prompt(body) or "<claim>" in prompt(body):
         return answer_each(body)
     return (
         '{"questions": ["What dose?", "Which dose?", "How much?"]}'
@@ -66,9 +77,10 @@ def test_each_drug_has_a_paragraph_from_its_own_passages(served: Service) -> Non
     assert [(one["drug"], one["refused"]) for one in reply["columns"]] == [("velocimab", False), ("ostrelin", False)]
     said = paragraphs(reply)
     assert "10 mg" in said["velocimab"] and "syringe" in said["ostrelin"]
-    assert reply["answer"] == f"Velocimab:\n{said['velocimab']}\n\nOstrelin:\n{said['ostrelin']}"
+    paragraph = f"Velocimab:\n{said['velocimab']}\n\nOstrelin:\n{said['ostrelin']}\n\nComparison:\n"
+    assert reply["answer"] == paragraph + COMPARISON
     drugs = {one["n"]: one["drug"].lower() for one in reply["passages"]}
-    for one in reply["citations"]:
+    for one in (one for one in reply["citations"] if one["statement_start"] < len(paragraph)):
         [column] = [
             each for each in reply["columns"] if each["answer_start"] <= one["statement_start"] < each["answer_end"]
         ]
@@ -76,6 +88,7 @@ def test_each_drug_has_a_paragraph_from_its_own_passages(served: Service) -> Non
         assert f"[{one['n']}]" in reply["answer"][one["statement_start"] : one["statement_end"]]
     assert reply["gate"]["statements"] >= 2 and not reply["refused"]
     assert len(reply["statements"]) == reply["gate"]["supported"] == reply["gate"]["statements"]
+    assert (reply["statements"][-1]["start"], reply["statements"][-1]["citations"]) == (len(paragraph), [1, 4])
     places = {(one["start"], one["end"]) for one in reply["statements"]}
     assert {(one["statement_start"], one["statement_end"]) for one in reply["citations"]} == places
 
@@ -120,15 +133,18 @@ def test_a_model_is_asked_for_each_drug_at_once() -> None:
         service(LocalBackend(by_server(model.openai_url))) as served,
     ):
         reply = served.ask(QUESTION).json()
-        assert {drug_asked(call.body): "ostrelin" in prompt(call.body) for call in model.calls} == {
+        *answers, comparison, check = model.calls
+        assert {drug_asked(call.body): "ostrelin" in prompt(call.body) for call in answers} == {
             "velocimab": True,
             "ostrelin": True,
         }
         drugs = {str(one["n"]): one["drug"].lower() for one in reply["passages"]}
-        for call in model.calls:
+        assert all(reply in prompt(comparison.body) for reply in paragraphs(reply).values())
+        assert all(passage["text"] in prompt(check.body) for passage in reply["passages"] if passage["cited"])
+        for call in answers:
             assert {drugs[number] for number in numbers(call.body)} == {drug_asked(call.body)}
         assert model.most_in_flight == 2
-        assert [drugs[str(one["n"])] for one in reply["citations"]] == ["velocimab", "ostrelin"]
+        assert [drugs[str(one["n"])] for one in reply["citations"]] == ["velocimab", "ostrelin"] * 2
         assert "10 mg" in paragraphs(reply)["velocimab"] and "syringe" in paragraphs(reply)["ostrelin"]
         tokens = reply["usage"]["completion_tokens"]
         assert tokens == sum(len(answer_each(call.body)) // 4 + 1 for call in model.calls)
@@ -144,6 +160,31 @@ def test_what_cites_another_drugs_passage_goes() -> None:
         reply = served.ask(QUESTION).json()
         assert reply["withheld"] and reply["citations"] == reply["statements"] == [] and not reply["refused"]
         assert [one["reason"] for one in reply["gate"]["dropped"]] == ["drug", "drug"]
+
+
+@pytest.mark.parametrize(
+    ("comparison", "verified", "dropped"),
+    [
+        ("Velocimab and ostrelin are both measured with a syringe [1][4].", "contradicted", ["contradicted"]),
+        ("Velocimab is taken as 70 mg, unlike ostrelin [1][4].", "supported", ["number"]),
+        ("Say in one to three sentences what the drugs share [1][4].", "unsupported", ["instructions"]),
+        ("The documents at hand do not say.", "supported", []),
+        ("", "supported", []),
+    ],
+)
+def test_a_comparison_that_does_not_pass_the_gate_is_left_out(
+    comparison: str, verified: str, dropped: list[str]
+) -> None:
+    def compare(body: Any) -> str:
+        if "<answer drug=" in prompt(body):
+            return comparison
+        return verdict(verified) if "<claim>" in prompt(body) else answer_each(body)
+
+    with LoopbackServer(compare) as model, service(LocalBackend(by_server(model.openai_url))) as served:
+        reply = served.ask(QUESTION).json()
+    assert "Comparison" not in reply["answer"] and not reply["withheld"] and not reply["refused"]
+    assert [one["reason"] for one in reply["gate"]["dropped"]] == dropped
+    assert (reply["degraded"] is None) == bool(comparison)
 
 
 def test_one_drug_may_be_refused_or_fail() -> None:
@@ -173,7 +214,8 @@ def test_a_comparison_in_python(tmp_path: Path) -> None:
     with LoopbackServer(answer_each) as server, fdarx.Model("tiny", base_url=server.openai_url) as model:
         answer = index.answer(QUESTION, model=model)
     assert [one.drug for one in answer.columns] == ["velocimab", "ostrelin"]
-    for citation in answer.citations:
+    assert answer.text.endswith(COMPARISON)
+    for citation in (one for one in answer.citations if one.statement[1] < len(answer.text)):
         [column] = [one for one in answer.columns if one.answer_start <= citation.statement[0] < one.answer_end]
         assert citation.hit == answer.contexts[citation.n - 1] and citation.drug.lower() == column.drug
     without = index.answer(QUESTION)

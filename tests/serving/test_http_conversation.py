@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 import fdarx_core as fdarx
-from fdarx_core.rag.conversation import TURNS
+from fdarx_core.rag.query import TURNS
 from fdarx_core.retrieval.index import IndexStore
 from tests.llm.loopback_server import Fault, LoopbackServer
 from tests.serving.local_service import LocalBackend, Service, by_server, label_chunks, service

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.labels.rrf import write_names
 from tests.llm.loopback_server import LoopbackServer
 from tests.serving.local_service import LocalBackend, Service, by_server, service
 from tests.serving.test_http_answers import events
@@ -57,7 +59,9 @@ def test_the_answer_of_a_model_ends_with_them_too() -> None:
         assert "".join(data["text"] for name, data in told if name == "delta").endswith(f"].\n\n{NOTE}")
 
 
-def test_a_drug_without_a_label_is_named(served: Service) -> None:
+def test_a_drug_without_a_label_is_named(served: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_names(tmp_path, {"furosemide": ""})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for path in ("/v1/search", "/v1/answers"):
         reply = served.post(path, {"question": "What is the dose of furosemide?"}).json()
         assert reply["absent"] == [

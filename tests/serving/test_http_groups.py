@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING
 from fdarx_core.rag.quotes import NO_MODEL
+from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING, LABELS_SAY_NOTHING
 from tests.llm.loopback_server import LoopbackServer
 from tests.rag.scopes import NAMED, SEVERAL, asks_for_scope
 from tests.serving.local_service import LocalBackend, Service, by_server, service

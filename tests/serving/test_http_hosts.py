@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.serve import ServeConfig
-from jobs.service import service_config
-from serving.http import add_key
+from fdarx_core.specs.serve import ServeSpec
+from serving.http.access import add_key
 from tests.serving.local_service import Service, service
 
 QUESTION = {"question": "What is the recommended dose of velocimab?"}
@@ -111,8 +110,8 @@ def test_with_keys_any_host_will_do_unless_some_are_given(tmp_path: Path) -> Non
 
 
 def hosts(tmp_path: Path, **options: object) -> list[str]:
-    config = ServeConfig.model_validate({"index": [str(tmp_path)], **options})
-    return service_config(config).http.allowed_hosts
+    config = ServeSpec.model_validate({"index": [str(tmp_path)], **options})
+    return config.service_config().http.allowed_hosts
 
 
 def test_a_service_is_reached_by_the_name_that_it_is_bound_to(tmp_path: Path) -> None:

@@ -19,13 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from serving.http import add_key
 from serving.http.access import (
     ClientRateLimiter,
     ConcurrencyLimiter,
+    add_key,
     key_of_request,
-    load_keys,
-    name_of_key,
+    read_keys,
 )
 from tests.llm.loopback_server import LoopbackServer
 from tests.serving.local_service import BY_MODEL, LocalBackend, Service, by_server, eventually, service
@@ -76,12 +75,8 @@ def test_a_key_is_made_once_and_only_its_hash_is_kept(tmp_path: Path) -> None:
     file.write_text("# ours\nold:" + "0" * 64)
     key = add_key(file, "new")
     assert len(key) == 43 and key not in file.read_text() and file.read_text().count("\n") == 3
-    keys = load_keys(file)
-    assert (
-        name_of_key(key.encode(), keys) == "new"
-        and name_of_key(b"", keys) is None
-        and name_of_key(key.encode()[:-1], keys) is None
-    )
+    keys = read_keys(file)
+    assert keys.name_of(key.encode()) == "new" and keys.name_of(b"") is None and keys.name_of(key.encode()[:-1]) is None
     for name in ("new", "", "a:b", "a b", "é", "x" * 65):
         with pytest.raises(ValueError):
             add_key(file, name)
@@ -97,10 +92,10 @@ def test_a_keys_file_that_is_none_is_told_by_line_without_its_content(tmp_path: 
     file = tmp_path / "keys"
     file.write_text(f"# a comment\n\n{wrong}\n")
     with pytest.raises(ValueError, match=f"{file.name}:[34]") as error:
-        load_keys(file)
+        read_keys(file)
     assert "MYSECRETKEY" not in str(error.value)
     with pytest.raises(ValueError, match="can't be read"):
-        load_keys(tmp_path / "absent")
+        read_keys(tmp_path / "absent")
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"authorization", b"x-api-key", b"accept"]), st.binary(max_size=20))))

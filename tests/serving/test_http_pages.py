@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from serving.http import Overloaded, Unavailable
-from serving.settings import ServiceSettings
+from fdarx_core.specs.serve import ServiceSettings
+from serving.http.backend import Overloaded, Unavailable
 from tests.serving.local_service import HTML, LocalBackend, Service, service
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from fdarx_core.records.search import DAILYMED_LABEL
 from jobs.cli import main as fdarx
-from serving.http import add_key
+from serving.http.access import add_key
 from serving.retriever import CorpusStore
+from tests.labels.rrf import write_names
 from tests.labels.spl import FIELDS, SET_ID, document, product, section, subject, substance
 from tests.serving.local_service import LocalBackend, Reply, Service, service
 
@@ -139,7 +140,11 @@ def test_an_uploaded_label_cannot_take_words_of_questions_for_names_of_its_drug(
     assert texts <= {one["text"] for one in after["passages"]}
 
 
-def test_a_label_of_a_drug_that_no_other_label_is_of_is_found_by_its_name(clients: Clients) -> None:
+def test_a_label_of_a_drug_that_no_other_label_is_of_is_found_by_its_name(
+    clients: Clients, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_names(tmp_path, {"warfarin": ""})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     text = section("<paragraph>The dose of warfarin is 5 mg a day.</paragraph>", "DOSAGE AND ADMINISTRATION", "34068-7")
     about = subject(product("Zarvolex", "warfarin", "1-1", substance("WARFARIN", "U2", "WARFARIN", "U2")))
     fields = FIELDS.replace(SET_ID, "11111111-0000-4000-8000-000000000009")

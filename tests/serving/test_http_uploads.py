@@ -13,9 +13,9 @@ import pytest
 
 from fdarx_core.pipeline.uploading import upload_name
 from fdarx_core.retrieval.index import IndexStore
-from serving.http import add_key
+from fdarx_core.specs.serve import ServiceSettings
+from serving.http.access import ApiKeys, add_key
 from serving.retriever import CorpusStore
-from serving.settings import ServiceSettings
 from tests.labels.spl import document, product, section, subject, substance
 from tests.serving.local_service import LocalBackend, Reply, Service, label_chunks, service
 
@@ -145,7 +145,7 @@ def test_without_keys_documents_are_taken_only_with_the_option(world: LocalBacke
         assert "/v1/documents" not in served.get("/openapi.json").json()["paths"]
     file = tmp_path / "keys"
     add_key(file, "reader")
-    assert not ServiceSettings(keys_file=file, upload=True).takes_uploads()
+    assert not ApiKeys.of(ServiceSettings(keys_file=file, upload=True)).uploaders
 
 
 def test_uploads_at_the_same_time_are_all_there_while_questions_are_answered(served: Service) -> None:

@@ -16,13 +16,14 @@ from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent, Tool
 
-from serving.http import Unavailable, add_key
-from serving.http.backend import Overloaded
+from serving.http.access import add_key
+from serving.http.backend import Overloaded, Unavailable
 from tests.serving.local_service import BY_MODEL, LocalBackend, Service, service
 
 QUESTION = "What is the recommended dose of velocimab?"
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "search_labels": {"question": QUESTION, "k": 2},
+    "list_names": {"prefix": "velo"},
     "get_label_section": {"label": "velocimab", "section": "Dosage"},
     "answer_with_citations": {"question": QUESTION},
     "compare_labels": {"first": "Velocimab", "second": "set-Ostrelin", "section": "DOSAGE"},
@@ -109,6 +110,14 @@ def test_search_takes_filter_and_number(served: Service) -> None:
     assert [one["drug"] for one in found["passages"]] == ["Ostrelin"]
 
 
+def test_names_are_those_that_filters_take(served: Service) -> None:
+    assert [one["name"] for one in value(call(served, "list_names"))["names"]] == ["Velocimab"]
+    names = [one["name"] for one in value(call(served, "list_names", {}))["names"]]
+    assert names == ["Ostrelin", "Velocimab"]
+    for name in names:
+        assert value(call(served, "search_labels", {"question": "the dose", "filter": {"drug": name}}))["passages"]
+
+
 def test_question_may_follow_earlier_ones(served: Service) -> None:
     history = [{"question": "What is the dose of ostrelin?", "answer": "Measure each dose."}]
     asked = {"question": "And the warnings?", "history": history}
@@ -145,6 +154,7 @@ def test_comparison_has_both_labels_and_what_differs(served: Service) -> None:
         ("search_labels", {"question": QUESTION, "kk": 1}, "kk: there is no such field"),
         ("search_labels", {"question": QUESTION, "corpus": "none"}, "labels, guides"),
         ("answer_with_citations", {"question": QUESTION, "filter": {"drug": "nope"}}, "matches the filter"),
+        ("search_labels", {"question": QUESTION, "filter": {"drug": "velostatin"}}, "similar: Velocimab"),
         ("get_label_section", {"label": "velocimab"}, "section: it is required"),
         ("get_label_section", {"label": "velocimab", "section": "Overdosage"}, "DOSAGE; STORAGE"),
         ("get_label_section", {"label": "velostatin", "section": "Dosage"}, "Velocimab"),
@@ -159,7 +169,7 @@ def test_wrong_arguments_are_explained(served: Service, name: str, arguments: di
 
 def test_parts_that_fail_are_named() -> None:
     with service(LocalBackend(search_fault=Unavailable("the index", "secret"))) as running:
-        for name in ARGUMENTS:
+        for name in ARGUMENTS.keys() - {"list_names"}:
             said = error(call(running, name))
             assert "index can't be reached" in said and "secret" not in said
         running.world.search_fault = Overloaded("the index")

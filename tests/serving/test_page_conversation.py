@@ -332,7 +332,7 @@ def test_documents_are_added_where_the_service_takes_them(context: BrowserContex
         (tmp_path / "samples.md").write_text("Samples of each lot are kept for 7 years.")
         other.set_input_files("#upload-file", tmp_path / "samples.md")
         other.get_by_role("button", name="Add", exact=True).click()
-        expect(other.locator("#upload-status")).to_contain_text("1 document of samples.md added to own")
+        expect(other.locator("#upload-status")).to_contain_text("1 document of samples.md added to own", timeout=60_000)
         ask(other, "How long are samples of each lot kept?")
         expect(other.locator("article")).to_contain_text("7 years")
         expect(other.locator(".passages .uploaded")).to_have_text("uploaded by (anonymous)")

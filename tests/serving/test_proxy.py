@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from serving.http import Unavailable
+from serving.http.backend import Unavailable
 from serving.http.responses import unavailable_error
 from serving.proxy import middlewares
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from fdarx_core.retrieval.encoders import bge_reranker
+from serving.backend import call
+from serving.replicas import ReplicaWatch
 from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
 from tests.serving.counted_reranker import Counted
@@ -35,6 +37,22 @@ def handle(directory: str) -> Iterator[Any]:
     yield serve.run(made.bind(directory), name="reranker", route_prefix=None)
     serve.shutdown()  # type: ignore[no-untyped-call]
     ray.shutdown()
+
+
+def test_a_deployment_is_called_as_soon_as_it_runs(handle: Any, directory: str) -> None:
+    """The watch began before the deployment had a replica."""
+    from ray import serve
+
+    async def first_call() -> list[float]:
+        watch = ReplicaWatch("later")
+        watching = asyncio.create_task(watch.run())
+        made = serve.deployment(ray_actor_options={"num_cpus": 0.1})(Counted)
+        later: Any = await asyncio.to_thread(serve.run, made.bind(directory), name="later", route_prefix=None)
+        scores: list[float] = await call(watch, later.score, "a dose", ["a daily dose"], part="the reranker")
+        watching.cancel()
+        return scores
+
+    assert len(asyncio.run(first_call())) == 1
 
 
 def test_requests_share_calls_and_each_gets_its_own_scores(handle: Any, directory: str) -> None:

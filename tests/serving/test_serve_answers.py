@@ -124,7 +124,7 @@ def test_agents_use_the_tools(service: Service, key: str) -> None:
             return names, answer, await client.call_tool("get_label_section", label)
 
     names, answer, section = asyncio.run(use())
-    assert len(names) == 4
+    assert len(names) == 5
     assert answer.structured_content and "digoxin" in answer.structured_content["answer"]
     assert section.structured_content and section.structured_content["effective_date"]
     assert any("digoxin" in passage["text"] for passage in section.structured_content["passages"])
@@ -201,7 +201,7 @@ def test_ends_when_terminated(labels: Path, tmp_path: Path) -> None:
 
 
 def assert_ends(service: Service, number: int) -> None:
-    assert len(service.replicas("")) == 3
+    assert len(service.replicas("")) == 2
     assert service.stop(number) == 0
     assert service.output.splitlines()[-1] == "ending"
     assert "Traceback" not in service.output

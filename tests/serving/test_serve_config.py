@@ -13,10 +13,11 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from fdarx_core.specs.serve import ServiceConfig
 from jobs import cli
-from serving.config import SERVE_VARIABLES, ServiceConfig
-from serving.http import open_request_log
-from serving.http.access import add_key, load_keys, load_rights, name_of_key
+from serving.config import SERVE_VARIABLES
+from serving.http.access import add_key, read_keys
+from serving.http.logs import open_request_log
 from serving.qa_rag import build
 from tests.serving.editions import publish
 from tests.serving.service_process import REPOSITORY, free_port
@@ -103,12 +104,13 @@ def test_new_key(capsys: pytest.CaptureFixture[str], index: Path, tmp_path: Path
     file = tmp_path / "keys"
     assert cli.main(["serve", "--keys-file", str(file), "--new-key", "reviewer"]) == 0
     key = capsys.readouterr().out.strip()
-    assert name_of_key(key.encode(), load_keys(file)) == "reviewer"
+    assert read_keys(file).name_of(key.encode()) == "reviewer"
     assert key not in file.read_text()
     assert "reviewer" in refused(capsys, "--keys-file", str(file), "--new-key", "reviewer")
     assert "--keys-file" in refused(capsys, "--new-key", "other")
     assert cli.main(["serve", "--keys-file", str(file), "--new-key", "editor", "--upload"]) == 0
-    assert {name: upload for name, (_, upload) in load_rights(file).items()} == {"reviewer": False, "editor": True}
+    keys = read_keys(file)
+    assert keys.hashes and keys.hashes.keys() == {"reviewer", "editor"} and keys.uploaders == {"editor"}
     file.write_text("no key")
     assert f"{file}:1" in refused(capsys, "--index", str(index), "--keys-file", str(file))
 
@@ -122,13 +124,17 @@ def test_roles_default_to_the_answerer(index: Path) -> None:
 def gpus(**fields: Any) -> dict[str, float]:
     """GPUs of each deployment, by its name."""
     ingress = build(ServiceConfig(corpora={"labels": "index"}, reranker_model="/models/bge", **fields))
-    bound = [ingress, *ingress._bound_deployment.init_args]
-    deployments = [one._bound_deployment for one in bound if hasattr(one, "_bound_deployment")]
-    return {one.name: one.ray_actor_options["num_gpus"] for one in deployments}
+    found: dict[str, float] = {}
+    todo: list[Any] = [ingress]
+    while todo:
+        deployment = todo.pop()._bound_deployment
+        found[deployment.name] = deployment.ray_actor_options["num_gpus"]
+        todo += [one for one in deployment.init_args if hasattr(one, "_bound_deployment")]
+    return found
 
 
 def test_it_takes_its_share_and_the_others_none() -> None:
-    assert gpus(reranker_gpus=0.25) == {"Ingress": 0, "Retriever": 0, "Model": 0, "Reranker": 0.25}
+    assert gpus(reranker_gpus=0.25) == {"Ingress": 0, "Retriever": 0, "Reranker": 0.25}
     assert gpus()["Reranker"] == 0
 
 
@@ -188,5 +194,5 @@ def test_deployed_as_the_config_says(config: dict[str, Any], tmp_path: Path) -> 
     done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     replicas, answer = done.stdout.splitlines()[-2:]
-    assert replicas == "Ingress 2, Model 2, Retriever 2"
+    assert replicas == "Ingress 2, Retriever 2"
     assert "edition 1" in answer

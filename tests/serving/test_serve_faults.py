@@ -166,7 +166,6 @@ def test_damaged_version_is_refused(service: Service, index: Path) -> None:
     "deployment",
     [
         "Retriever",
-        pytest.param("Model", marks=pytest.mark.nightly),
         pytest.param("Ingress", marks=pytest.mark.nightly),
     ],
 )

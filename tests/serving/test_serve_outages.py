@@ -25,7 +25,7 @@ _DEADLINE_S = 60
 that waited for so long would have the status 504."""
 _BROKEN = 0
 """The status of a request whose connection broke."""
-_PARTS = ("Retriever", "Model", "Reranker", "Ingress")
+_PARTS = ("Retriever", "Reranker", "Ingress")
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["lexical", "reranked"])

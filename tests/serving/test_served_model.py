@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from fdarx_core.llm import ModelsError
 from serving import memory
 from serving.memory import GIB, describe_memory, estimate_memory
 from serving.models import app, build
-from serving.served_model import Adapters, ServedModel, load_served
+from serving.served_model import Adapters, ModelSize, ServedModel, load_served
 from tests.conftest import REPOSITORY
 
 FILES = sorted((REPOSITORY / "serving" / "models").glob("*.yaml"))
@@ -77,6 +78,19 @@ def test_what_is_no_directory_stays_as_it_is(tmp_path: Path) -> None:
     file = written(tmp_path, "{name: s, model: org/small, context_length: 9, adapters: {path: s3://bucket/tuned}}")
     model = load_served(file)
     assert (model.model, model.adapters) == ("org/small", Adapters(path="s3://bucket/tuned"))
+
+
+def test_the_size_of_a_directory_is_read_from_it(tmp_path: Path) -> None:
+    config = {"num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "hidden_size": 576}
+    (tmp_path / "config.json").write_text(json.dumps({**config, "dtype": "float32"}))
+    with (tmp_path / "model.safetensors").open("wb") as weights:
+        weights.truncate(538_000_000)
+    fields = "name: smol, model: ., device: cpu, context_length: 8192, cache_gib: 1"
+    model = load_served(written(tmp_path, f"{{{fields.replace('.', './')}}}"))
+    assert model.size == ModelSize(parameters=0.1345, layers=30, kv_heads=3, head_dim=64, weight_bytes=4, kv_bytes=4)
+    assert estimate_memory(model).tokens == 2**30 // (2 * 30 * 3 * 64 * 4) // 16 * 16
+    (tmp_path / "config.json").write_text("{}")
+    assert load_served(tmp_path / "model.yaml").size is None
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,31 @@ def test_names_of_models_can_name_folders(tmp_path: Path, given: str, expected: 
     assert answers[0].model == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.jsonl", '{"qid": "q", "answer": "yes; no, both", "score": NaN, "nested": {"x": [-Infinity, 1]}}\n'),
+        ("a.json", '[{"qid": "q", "answer": "yes; no, both", "score": Infinity}]'),
+        ("a.csv", 'qid;answer\nq;"yes; no, both"\n'),
+        ("a.csv", "qid;answer;note\r\nq;'yes; no, both'\r\n".replace("'", '"')),
+        ("a.csv", "qid\tanswer\nq\tyes; no, both\n"),
+        ("a.csv", '"qid","a;b;c","answer"\nq,x,"yes; no, both"\n'),
+        ("a.csv", '\ufeffqid,answer\nq,"yes; no, both"\n'),
+    ],
+)
+def test_files_as_other_programs_write_them(name: str, data: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(data, newline="")
+    predictions, rejects = read_predictions(str(tmp_path / name))
+    assert [(found.question_id, found.text) for found in predictions] == [("q", "yes; no, both")]
+    assert rejects == []
+
+
+def test_a_long_field_of_a_csv_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"qid,answer\nq,{'word ' * 40_000}\n")
+    [prediction], _ = read_predictions(str(tmp_path / "a.csv"))
+    assert len(prediction.text) > 131_072
+
+
 def test_damaged_lines_are_told_of(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"qid": "q", "answer": "a"}\r\n\r\n{"qid"\r\n[]\r\n"\xff"\r\n')

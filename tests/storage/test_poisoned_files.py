@@ -13,7 +13,6 @@ import pytest
 
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, StorageError, read_records, read_table, read_tables
-from fdarx_core.storage.mapped_files import map_arrays, read_arrays
 from fdarx_core.storage.tables import read_rows
 from tests.conftest import REPOSITORY
 from tests.storage.poisoned import RAY_TYPE, pickled_column, ray_type_registered
@@ -71,21 +70,6 @@ def test_without_the_check_the_poison_runs(tmp_path: Path) -> None:
     with ray_type_registered():
         pq.read_table(tmp_path / "rows.parquet").to_pylist()
     assert (tmp_path / "executed").exists()
-
-
-@pytest.mark.usefixtures("ray_type")
-def test_a_poisoned_ipc_file_is_refused(tmp_path: Path) -> None:
-    field, values = pickled_column(2, tmp_path / "executed", "item")
-    lists = pa.LargeListArray.from_arrays(pa.array([0, 2]), values)
-    schema = pa.schema([pa.field("postings", pa.large_list(field))])
-    file = tmp_path / "postings.arrow"
-    with pa.ipc.new_file(str(file), schema) as writer:
-        writer.write_table(pa.table([lists.cast(schema.field(0).type)], schema=schema))
-    with pytest.raises(StorageError, match=rf"column postings.item has the extension type {RAY_TYPE}"):
-        map_arrays(file)
-    with pytest.raises(StorageError, match=rf"column postings.item has the extension type {RAY_TYPE}"):
-        read_arrays(Location(file), ["postings"])
-    assert not (tmp_path / "executed").exists()
 
 
 def test_types_of_arrow_itself_are_refused_as_well(tmp_path: Path) -> None:

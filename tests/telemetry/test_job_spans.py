@@ -80,7 +80,7 @@ def test_a_missing_library_is_told_once_and_costs_nothing_else(collector: OtlpRe
         "for _ in range(2):\n    with span('x'):\n        print('done')\nflush()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout == "done\ndone\n" and done.stderr.count("pip install 'fdarx[tracking]'") == 1
+    assert done.stdout == "done\ndone\n" and done.stderr.count("pip install 'fdarx[telemetry]'") == 1
 
 
 def test_without_a_collector_nothing_is_imported(tmp_path: Path) -> None:

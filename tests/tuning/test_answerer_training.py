@@ -19,10 +19,9 @@ from fdarx_core.tuning.answerer_training import (
     train_answerer,
     without_long_pairs,
 )
-from fdarx_core.tuning.evaluation import BASE, TUNED
+from fdarx_core.tuning.evaluation import BASE, TUNED, answer_loss, answer_test_part, generate_answers
 from fdarx_core.tuning.pairs import TrainingPair, closed_book_messages, read_pairs, split_pairs
 from fdarx_core.tuning.trainer import loss_curve
-from fdarx_core.tuning.tuned_model import answer_loss, answer_test_part, generate_answers
 from tests.tuning.made_pairs import chat_model, pairs_file
 
 torch = pytest.importorskip("torch")
@@ -53,7 +52,7 @@ def parts(model: str) -> Parts:
 
 
 def spec(model: str, **more: Any) -> TuningSpec:
-    return TuningSpec(model, **{"rank": 4, "alpha": 8, "rate": 0.01, "epochs": 1, "length": 1024, **more})
+    return TuningSpec(model=model, **{"rank": 4, "alpha": 8, "rate": 0.01, "epochs": 1, "length": 1024, **more})
 
 
 def trained(tuning: TuningSpec, parts: Parts, folder: Path) -> Any:

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.baseline.refusals import DOCUMENTS_SAY_NOTHING
-from fdarx_core.baseline.tokens import word_overlap
 from fdarx_core.evaluation.gold import gold_indices
 from fdarx_core.records import Chunk, Grade, Prediction, QuestionAnswer
 from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.run_directory import LabelRows, read_labels
-from fdarx_core.tuning.cited_pairs import cited_answer, read_cited_pairs
-from fdarx_core.tuning.distractors import MAX_OVERLAP, distractors
-from fdarx_core.tuning.pairs import PARTS
-from fdarx_core.tuning.preferences import read_preferences
+from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING
+from fdarx_core.text.tokens import word_overlap
+from fdarx_core.tuning.cited_pairs import MAX_OVERLAP, cited_answer, distractors, read_cited_pairs
+from fdarx_core.tuning.pairs import PARTS, read_preferences
 from fdarx_core.tuning.retriever_training import answerable, retrieval_examples, split_labels
 from tests.jobs.evaluating import rows_of
 
@@ -114,5 +112,5 @@ def _splits(labels: list[LabelRows], seed: int) -> bool:
 
 
 def test_a_part_without_labels_is_an_error(labels: list[LabelRows]) -> None:
-    with pytest.raises(ValueError, match=r"no label of the build is in the .* part"):
+    with pytest.raises(ValueError, match=r"moieties, is in the .* part; hardly any split of 90 moieties"):
         split_labels(labels[:1], 0)

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -18,11 +19,13 @@ from fdarx_core.storage import RunDirectory, StorageError, write_records
 from fdarx_core.tuning.pairs import (
     MIN_ANSWER_WORDS,
     MIN_SIMILARITY,
+    NEEDED,
     PARTS,
     SHARES,
     TrainingPair,
     near_duplicate_groups,
     near_duplicates,
+    part_of,
     read_pairs,
     split_pairs,
 )
@@ -190,8 +193,17 @@ def test_split_has_about_the_shares() -> None:
 
 
 def test_an_empty_part_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"none of 2 pairs fell into the .* part; give more"):
-        split_pairs(questions(2), 0)
+    needed = (
+        r"in 2 groups of near-duplicates is in the .* part; hardly any split of 90 groups leaves .* give more pairs"
+    )
+    with pytest.raises(ValueError, match=f"none of 3 pairs {needed}"):
+        split_pairs([*questions(2), replace(questions(2)[0], id="copy")], 0)
+
+
+def test_of_the_needed_pairs_hardly_any_split_has_an_empty_part() -> None:
+    pairs = questions(NEEDED)
+    splits = [Counter(part_of(pair.id, seed) for pair in pairs) for seed in range(300)]
+    assert sum(len(counts) < len(PARTS) for counts in splits) <= 9
 
 
 def test_pairs_of_a_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.verify import open_engine
-from fdarx_core.verify.named_models import NAMED_MODELS, default_engine, resolve
+from fdarx_core.verify.nli_model import NAMED_MODELS, default_engine, resolve
 from tests.conftest import REPOSITORY
 from tests.verify import tiny_nli
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from fdarx_core.retrieval.models import ModelMissing
-from fdarx_core.verify.cross_encoder import BatchRunner, CrossEncoder, InputBuilder
-from fdarx_core.verify.engine import TextPair
+from fdarx_core.verify.cross_encoder import BatchRunner, CrossEncoder
 from fdarx_core.verify.nli_model import OutputClasses, check_nli
 from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
@@ -120,8 +119,5 @@ def test_what_half_precision_can_not_hold_is_run_in_single(model: Path) -> None:
         for table in (network.bert.embeddings.word_embeddings, network.bert.embeddings.token_type_embeddings):
             table.weight.copy_(table.weight.sign() * 4e4)
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    inputs = InputBuilder(tokenizer, tiny_nli.LONGEST)
-    [[one]] = inputs.of([TextPair(*tiny_rerankers.passages(2, 1))])  # type: ignore[misc]
-    assert not isinstance(one, str)
-    [half] = BatchRunner(network.half(), tokenizer, inputs.frame, 16).probabilities([one])
+    [half] = BatchRunner(network.half(), tokenizer, 16).probabilities([tokenizer(*tiny_rerankers.passages(2, 1))])
     assert isinstance(half, list) and sum(half) == pytest.approx(1)

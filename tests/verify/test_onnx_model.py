@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.verify import onnx_model
+from fdarx_core.verify import nli_model
 from fdarx_core.verify.cross_encoder import CrossEncoder
 from fdarx_core.verify.engine import Inference, TextPair
-from fdarx_core.verify.onnx_model import OnnxClassifier, on_onnxruntime
+from fdarx_core.verify.nli_model import OnnxClassifier, on_onnxruntime
 from tests.retrieval import tiny_rerankers
 from tests.verify import tiny_nli
 
@@ -71,7 +71,7 @@ def test_torch_without_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def found(name: str) -> ModuleSpec | None:
         return None
 
-    monkeypatch.setattr(onnx_model, "find_spec", found)
+    monkeypatch.setattr(nli_model, "find_spec", found)
     network = loaded(tiny_nli.cross_encoder("bert", tmp_path / "model"))
     assert on_onnxruntime(network, INPUTS) is network
 

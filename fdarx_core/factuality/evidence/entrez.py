@@ -108,16 +108,22 @@ class EntrezClient:
 
     async def _get(self, program: str, **parameters: str) -> bytes:
         """Return the body of a reply with status 200. Raises Failure."""
-        session = self._session or self._open()
         settings = self._settings
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=_CONNECT_S),
+                headers={"User-Agent": f"{settings.tool} ({settings.email})" if settings.email else settings.tool},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=True,
+            )
         identity = {"tool": settings.tool, "email": settings.email, "api_key": self._key}
         query = urlencode(parameters | {name: value for name, value in identity.items() if value})
         address = f"{settings.base_url.rstrip('/')}/{program}"
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         if len(query) > _LONGEST_QUERY:
-            request = session.post(address, data=query, headers=form, allow_redirects=False)
+            request = self._session.post(address, data=query, headers=form, allow_redirects=False)
         else:
-            request = session.get(URL(f"{address}?{query}", encoded=True), allow_redirects=False)
+            request = self._session.get(URL(f"{address}?{query}", encoded=True), allow_redirects=False)
         try:
             async with request as reply:
                 data = self._without_key(await read_body(reply.content))
@@ -133,16 +139,6 @@ class EntrezClient:
     def _without_key(self, data: bytes) -> bytes:
         """Remove the key from a reply, because Entrez repeats it in error messages."""
         return data.replace(self._key.encode(), b"[key]") if self._key else data
-
-    def _open(self) -> aiohttp.ClientSession:
-        settings = self._settings
-        self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=settings.timeout_s, sock_connect=_CONNECT_S),
-            headers={"User-Agent": f"{settings.tool} ({settings.email})" if settings.email else settings.tool},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=True,
-        )
-        return self._session
 
 
 def _search_result(data: bytes) -> dict[str, Any]:

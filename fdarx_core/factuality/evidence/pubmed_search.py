@@ -10,13 +10,13 @@ import orjson
 from lxml import etree
 
 from fdarx_core.baseline.answering import asked_terms
-from fdarx_core.baseline.stems import is_stop_word, terms
 from fdarx_core.factuality.evidence.sources import PUBMED, K
 from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.labels.xml import Element, clean, raw_text
 from fdarx_core.llm import Unparsable, request_key
 from fdarx_core.llm.task import reply_text
 from fdarx_core.records import Evidence, Request, Response, content_id
+from fdarx_core.text.stems import is_stop_word, terms
 
 SEARCH_TASK = "search_pubmed"
 VERSION = 1
@@ -69,24 +69,18 @@ def parse_articles(data: bytes) -> list[Evidence]:
 
 def _article(citation: Element) -> Evidence:
     """Return the article of a MedlineCitation or BookDocument, which have the same fields on different paths."""
-    pmid = citation.find("PMID")
     titles = (_text(citation.find(path)) for path in _TITLES)
     title = next((one for one in titles if one and one.lower() != "[not available]."), "")
-    sections = citation.findall("Article/Abstract/AbstractText") or citation.findall("Abstract/AbstractText")
-    abstract = "\n".join(filter(None, map(_section, sections)))
-    return _evidence(_text(pmid), title, abstract, _year(citation))
-
-
-def _section(element: Element) -> str:
-    text, label = _text(element), str(element.get("Label", "")).strip()
-    return text if not text or label.upper() in _UNNAMED else f"{label}: {text}"
-
-
-def _year(citation: Element) -> int:
-    """Return the year of the issue, also where only MedlineDate ("2019 Jan-Feb") has it, else that of another date."""
+    sections = []
+    for element in citation.findall("Article/Abstract/AbstractText") or citation.findall("Abstract/AbstractText"):
+        label = str(element.get("Label", "")).strip()
+        if text := _text(element):
+            sections.append(text if label.upper() in _UNNAMED else f"{label}: {text}")
+    # the year of the issue, also where only MedlineDate ("2019 Jan-Feb") has it, else that of another date
     dates = (date for path in _DATES if (date := citation.find(path)) is not None)
     written = (" ".join(str(part) for part in date.itertext()) for date in dates)
-    return next((int(found[0]) for date in written if (found := _YEAR.search(date))), 0)
+    year = next((int(found[0]) for date in written if (found := _YEAR.search(date))), 0)
+    return _evidence(_text(citation.find("PMID")), title, "\n".join(sections), year)
 
 
 def _text(element: Element | None) -> str:

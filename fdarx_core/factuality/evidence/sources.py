@@ -22,7 +22,7 @@ from fdarx_core.rag.search import (
     pool_candidates,
     search_index,
 )
-from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Passage, Reject, content_id
+from fdarx_core.records import CheckedAnswer, Evidence, Passage, Reject, content_id
 from fdarx_core.retrieval.encoders import HeadedText, SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
@@ -38,6 +38,7 @@ from fdarx_core.retrieval.retrievers import (
 from fdarx_core.storage import Location, StorageError, read_records
 from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.storage.tables import check_rows_file, read_rows
+from fdarx_core.text.sentences import LIST_ITEM
 
 K = 5
 """Passages for each claim. Source: FAS §3.2 (Support@5)."""
@@ -61,8 +62,6 @@ _METADATA = {
 }
 """Fields of a row that describe its text; a text in any other field is evidence."""
 _YEAR = re.compile(r"\b(?:1[89]|20)\d\d\b")
-_ITEM = ("- ", "• ")
-"""How the lines of list items begin in passages of labels."""
 
 
 class EvidenceSource(Protocol):
@@ -141,8 +140,8 @@ class PassageSearch:
 
     def __init__(self, passages: Iterable[Evidence], retriever: str, directories: ModelDirectories) -> None:
         distinct: dict[str, Evidence] = {}
-        for one in passages:
-            distinct.setdefault(" ".join(one.text.split()), one)
+        for passage in passages:
+            distinct.setdefault(" ".join(passage.text.split()), passage)
         self._passages = list(distinct.values())
         self._texts = ["\n".join(filter(None, (_heading(one), one.text))) for one in self._passages]
         self._retriever = get_retriever(retriever, load_reranker(directories) if needs_reranker(retriever) else None)
@@ -201,9 +200,12 @@ class FileEvidence:
         check_rows_file(location, "--evidence file:PATH")
         found: dict[str, Evidence] = {}
         self.rejects: list[Reject] = []
-        for at, row, fault in read_rows(location, "texts"):
+        for line in read_rows(location, "texts"):
+            at = line.place
             try:
-                one = _evidence_of_row({key.lower(): value for key, value in row.items()}, str(fault or ""), at)
+                one = _evidence_of_row(
+                    {key.lower(): value for key, value in line.row.items()}, str(line.fault or ""), at
+                )
                 if found.setdefault(one.id, one) is not one:
                     raise ValueError(f"duplicate: {found[one.id].place} holds the same")
             except ValueError as error:
@@ -291,33 +293,28 @@ class IndexEvidence:
         claims = [SearchQuery(query.claim, k, is_question=False) for query in queries]
         dense = self._index.needs_vectors(self._retriever)
         vectors = encode_queries(self._encoder, claims) if dense else None
-        found: list[list[Evidence]] = []
+        found: list[list[Evidence]] = [[] for _ in queries]
         for at, query in enumerate(queries):
             search = SearchQuery(query.search_words, k, is_question=False)
             vector = None if vectors is None else vectors[at : at + 1]
             depth = k * _DEPTH_FACTOR
-            hits = search_index(self._index, [search], self._filter(query), depth, self._retriever, vector)
-            found.append([_evidence_of_chunk(hit.chunk) for hit in pool_candidates(hits, [k])])
+            named = tuple(self._index.label_drugs.drug_names(f"{query.question}\n{query.claim}"))
+            choices = (ChunkFilter(set_id=query.set_id), ChunkFilter(drug=query.drug), ChunkFilter(drugs=named))
+            usable = (one for one in choices if one != ChunkFilter() and self._index.matching(one).any())
+            hits = search_index(self._index, [search], next(usable, ChunkFilter()), depth, self._retriever, vector)
+            for chunk in (hit.chunk for hit in pool_candidates(hits, [k])):
+                place = content_id("index", chunk.id, chunk.text), "index", chunk.title, chunk.text, chunk.id
+                source = chunk.section, chunk.set_id, chunk.drug
+                found[at].append(Evidence(*place, *source, lead=chunk.table_header))
         return found
 
     def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
         """See `EvidenceSource`."""
         return [subject_of(query, self._index.label_drugs.drug_names) for query in queries]
 
-    def _filter(self, query: ClaimQuery) -> ChunkFilter:
-        named = tuple(self._index.label_drugs.drug_names(f"{query.question}\n{query.claim}"))
-        choices = (ChunkFilter(set_id=query.set_id), ChunkFilter(drug=query.drug), ChunkFilter(drugs=named))
-        return next((one for one in choices if one != ChunkFilter() and self._index.matching(one).any()), ChunkFilter())
-
     @cached_property
     def _encoder(self) -> SentenceEncoder:
         return index_encoder(self._index, self._directories)
-
-
-def _evidence_of_chunk(chunk: Chunk) -> Evidence:
-    id = content_id("index", chunk.id, chunk.text)
-    with_source = chunk.section, chunk.set_id, chunk.drug
-    return Evidence(id, "index", chunk.title, chunk.text, chunk.id, *with_source, lead=chunk.table_header)
 
 
 Scope = frozenset[str]
@@ -374,14 +371,13 @@ class BuildEvidence:
         return self._names.labels_of([query.drug]) or self._names.labels_of(named)
 
     def _open_search(self, scope: Scope) -> PassageSearch:
-        passages = self._read_passages(scope or frozenset(self._names.drugs))
-        return PassageSearch(passages, self._retriever, self._directories)
-
-    def _read_passages(self, scope: Scope) -> Iterator[Evidence]:
-        for part in sorted({self._names.part_of[set_id] for set_id in scope}):
+        searched, found = scope or frozenset(self._names.drugs), list[Evidence]()
+        for part in sorted({self._names.part_of[set_id] for set_id in searched}):
             passages = read_records(self._run.file(f"passages/{part}"), Passage)
-            for passage, lead in with_list_leads(one for one in passages if one.set_id in scope):
-                yield evidence_of_passage(passage, self._names.drugs[passage.set_id], passage.table_header or lead)
+            for passage, lead in with_list_leads(one for one in passages if one.set_id in searched):
+                drug = self._names.drugs[passage.set_id]
+                found.append(evidence_of_passage(passage, drug, passage.table_header or lead))
+        return PassageSearch(found, self._retriever, self._directories)
 
 
 def evidence_of_passage(passage: Passage, drug: str, lead: str = "") -> Evidence:
@@ -403,9 +399,9 @@ def with_list_leads(passages: Iterable[Passage]) -> Iterator[tuple[Passage, str]
         if place != section or passage.section_chunk_index == 0:
             lead, section = "", place
         lines = [line.strip() for line in passage.text.split("\n") if line.strip()]
-        yield passage, lead if lines and lines[0].startswith(_ITEM) else ""
+        yield passage, lead if lines and LIST_ITEM.match(lines[0]) else ""
         for line in lines:
-            if not line.startswith(_ITEM):
+            if not LIST_ITEM.match(line):
                 lead = line if line.endswith(":") else ""
 
 

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fdarx_core.baseline.stems import is_stop_word
-from fdarx_core.baseline.tokens import contains_name
 from fdarx_core.labels.drugs import DrugNames, words_of
 from fdarx_core.records import Evidence, Label, Product, from_table
 from fdarx_core.storage import RunDirectory, read_table
 from fdarx_core.storage.benchmark_reader import open_build
+from fdarx_core.text.stems import is_stop_word
+from fdarx_core.text.tokens import contains_name
 
 _WORD = re.compile(r"[^\W_]+(?:[-.,/][^\W_]+)*")
 
@@ -37,8 +37,8 @@ class ClaimQuery:
         searched. The words of the question are left out, because they push passages down that bear on the claim.
         """
         own = _WORD.findall(self.claim)
-        said = {word.lower() for word in own}
-        words = [*own, *(word for word in _WORD.findall(self.drug) if word.lower() not in said)]
+        known = {word.lower() for word in own}
+        words = [*own, *(word for word in _WORD.findall(self.drug) if word.lower() not in known)]
         return " ".join(word for word in words if word[0].isdigit() or not is_stop_word(word.lower()))
 
 

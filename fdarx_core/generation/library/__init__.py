@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from fdarx_core.baseline.tokens import vocabulary
+from fdarx_core.text.tokens import vocabulary
 
 
 def load_library(name: str) -> Any:

@@ -148,7 +148,7 @@ class SearchableText:
     @cached_property
     def names(self) -> frozenset[str]:
         """All names of terms that are in the text, as terms hold them."""
-        by_word = _probes_by_word()
+        by_word = _by_first_word(whole_terms=True)
         texts = [self._plain.split(), self._joined.split()]
         words = {word for text in texts for word in text}
         beginnings = {word[:length] for word in words for length in range(1, len(word) + 1)}
@@ -173,32 +173,19 @@ class SearchableText:
         """Return whether at least one of the names of terms is in the text."""
         return not self.names.isdisjoint(probes)
 
-    def contains_any(self, beginnings: Iterable[str]) -> bool:
-        """Return whether at least one word or phrase, folded and after a space, begins in the text."""
-        return any(one in self._plain or one in self._joined for one in beginnings)
-
 
 @cache
-def _probes_by_word() -> Mapping[str, tuple[str, ...]]:
-    """Return all names that texts are searched for by their first word."""
+def _by_first_word(*, whole_terms: bool) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of all terms by their first word; of `whole_terms` those of members and classes too."""
     groups: dict[str, set[str]] = {}
     for term in terms().values():
-        for probe in (*term.names, *term.members, *term.wider):
-            groups.setdefault(probe.split(None, 1)[0], set()).add(probe)
-    return {word: tuple(sorted(probes)) for word, probes in groups.items()}
+        for name in (*term.names, *term.members, *term.wider) if whole_terms else term.names:
+            groups.setdefault(name.split(None, 1)[0], set()).add(name)
+    return {word: tuple(sorted(names)) for word, names in groups.items()}
 
 
 @lru_cache(maxsize=4096)
 def names_that_begin(word: str) -> tuple[str, ...]:
     """Return the names of terms whose first word is this word or a beginning of it."""
-    by_word = _names_by_word()
+    by_word = _by_first_word(whole_terms=False)
     return tuple(name for length in range(1, len(word) + 1) for name in by_word.get(word[:length], ()))
-
-
-@cache
-def _names_by_word() -> Mapping[str, tuple[str, ...]]:
-    groups: dict[str, set[str]] = {}
-    for term in terms().values():
-        for name in term.names:
-            groups.setdefault(name.split(None, 1)[0], set()).add(name)
-    return {word: tuple(sorted(names)) for word, names in groups.items()}

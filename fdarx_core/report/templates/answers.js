@@ -58,7 +58,7 @@
   }
 
   function goldPassages(row, details, asked) {
-    if (!details.gold.length) return [element("p", valueOf("type", row) === "Refusal" ? "None, because the label does not contain the answer." : "The benchmark does not contain their text.", "about")];
+    if (!details.gold.length) return [element("p", details.answerable ? "The benchmark does not contain their text." : "None, because the label does not contain the answer.", "about")];
     return details.gold.map(([at, seen]) => {
       const shown = seen === null ? "" : seen ? " · shown to the model" : " · not shown to the model";
       return passage(details.passages[at], asked, columns.answer[row], `gold${shown}`, "gold-mark");

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Chunk, LabelVersion, Product, from_table, uploader_of
 from fdarx_core.retrieval.encoders import HeadedText
-from fdarx_core.retrieval.index.label_drugs import LabelDrugs, NamedDrug
-from fdarx_core.retrieval.index.name_completion import NameCompleter, NameCompletion, normalize_name
+from fdarx_core.retrieval.index.label_drugs import LabelDrugs, NameCompleter, NameCompletion, NamedDrug, normalize_name
 from fdarx_core.retrieval.lexical import Integers, Mask, tokenize
 
 
@@ -28,7 +27,8 @@ class ChunkFilter:
     """Which chunks of an index a search may return; each field that is set narrows it, an empty filter passes all.
 
     Attributes:
-        drug: the drug's whole name; case and white space are ignored, as for titles.
+        drug: the drug's name as labels have it, or any other name of one drug (see `LabelDrugs.named`); case and white
+            space are ignored, as for titles.
         set_id: the label's set id.
         title: the document's whole title.
         exclude: ids, titles or sources of documents to leave out.
@@ -59,7 +59,12 @@ class ChunkFilter:
 
     def __post_init__(self) -> None:
         for name in ("date_from", "date_to"):
-            check_date(getattr(self, name), name)
+            text: str = getattr(self, name)
+            try:
+                if text and date.fromisoformat(text).isoformat() != text:
+                    raise ValueError
+            except ValueError:
+                raise ValueError(f"{name} is {text!r}; give a date as YYYY-MM-DD") from None
         if self.date_to and self.date_from > self.date_to:
             raise ValueError(f"date_from {self.date_from} is after date_to {self.date_to}")
 
@@ -73,16 +78,6 @@ class ChunkFilter:
             and (not self.date_from or label.effective_date >= self.date_from)
             and (not self.date_to or "" < label.effective_date <= self.date_to)
         )
-
-
-def check_date(text: str, name: str) -> str:
-    """Return a date in ISO 8601, or "". Raises ValueError for other text; `name` is that of the argument."""
-    try:
-        if text and date.fromisoformat(text).isoformat() != text:
-            raise ValueError
-    except ValueError:
-        raise ValueError(f"{name} is {text!r}; give a date as YYYY-MM-DD") from None
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +100,8 @@ _COMPARED: dict[str, Callable[[str], str]] = {
 """Columns that filters compare, and the form in which their values are compared."""
 
 
+_FEW, _MOST_KEPT = 64, 4096
+"""Chunks that are read at once, and those that are kept, so that a passage which is found often is read once."""
 _HEADING = ("title", "section", "table_header")
 _SEARCHED = (*_HEADING, "text")
 
@@ -146,12 +143,7 @@ class ChunkTexts(Sequence[str]):
 
 
 _APPLICATIONS = {"NDA": 0, "BLA": 0, "NDA AUTHORIZED GENERIC": 1, "ANDA": 2}
-"""Marketing categories of SPL, from that of the reference label on."""
-
-
-def _application_rank(label: LabelVersion) -> int:
-    """Return the rank of the label's best marketing category."""
-    return min((_APPLICATIONS.get(one.upper(), 3) for one in label.marketing_categories), default=3)
+"""Marketing categories of SPL, from that of the reference label on; a label has the rank of its best one."""
 
 
 class ChunkTable:
@@ -166,6 +158,7 @@ class ChunkTable:
 
     def __init__(self, chunks: pa.Table) -> None:
         self._chunks = chunks.combine_chunks()
+        self._kept = dict[int, Chunk]()
         columns = {name: pc.dictionary_encode(self._chunks[name].combine_chunks()) for name in _COMPARED}
         self._distinct = {
             name: [_COMPARED[name](one) for one in column.dictionary.to_pylist()] for name, column in columns.items()
@@ -189,11 +182,14 @@ class ChunkTable:
         """Return the text of each chunk that is searched: its title, section and text."""
         return ChunkTexts(self._chunks)
 
+    def passages(self) -> list[str]:
+        """Return the text of each chunk, without title and section."""
+        return list(self._chunks["text"].to_pylist())
+
     def matching(self, filter: ChunkFilter) -> Mask:
         """Return which chunks pass the filter, shape (chunks,)."""
         passing = np.ones(len(self), dtype=np.bool_)
         for column, wanted in (
-            ("drug", [filter.drug]),
             ("title", [filter.title]),
             ("set_id", [filter.set_id]),
             ("drug", filter.drugs),
@@ -201,6 +197,12 @@ class ChunkTable:
         ):
             if any(wanted):
                 passing &= self._have(column, wanted)
+        if filter.drug:
+            having = self._have("drug", [filter.drug])
+            if not having.any():  # another name of one drug
+                named = self.label_drugs.named(filter.drug) or self.uploads_named(filter.drug)
+                having = np.isin(self._codes["document_id"], named[0].own if len(named) == 1 else [])
+            passing &= having
         if filter.labeler or filter.document_type or filter.date_from or filter.date_to:
             fitting = [filter.passes_label(self.labels.get(set_id)) for set_id in self._distinct["set_id"]]
             passing &= np.array(fitting, dtype=np.bool_)[self._codes["set_id"]]
@@ -220,15 +222,6 @@ class ChunkTable:
         first = self._in_order[self._starts[np.array(documents, np.int64)]]
         return list(self._chunks["set_id"].take(pa.array(first)).to_pylist())
 
-    def drug_of_label(self, set_id: str) -> str:
-        """Return the name of the drug of a label. Raises KeyError for a set id that no label has."""
-        return self._label_names[set_id]
-
-    @cached_property
-    def _label_names(self) -> dict[str, str]:
-        columns = self._chunks.select(["set_id", "drug"]).group_by(["set_id", "drug"]).aggregate([])
-        return dict(zip(columns["set_id"].to_pylist(), columns["drug"].to_pylist(), strict=True))
-
     def set_ids(self, filter: ChunkFilter) -> list[str]:
         """Return the set ids of the labels with chunks that pass the filter."""
         codes = np.unique(self._codes["set_id"][self.matching(filter)])
@@ -240,7 +233,20 @@ class ChunkTable:
         return sorted(self.chunks(rows), key=lambda chunk: chunk.position)
 
     def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
-        """Return the chunks at some positions, each with its label's version."""
+        """Return the chunks at some positions, each with its label's version; chunks of searches are kept."""
+        if len(positions) > _FEW:
+            return self._read(positions)
+        wanted = [int(position) for position in positions]
+        found = {at: chunk for at in wanted if (chunk := self._kept.get(at))}
+        if new := [at for at in dict.fromkeys(wanted) if at not in found]:
+            read = dict(zip(new, self._read(new), strict=True))
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.clear()
+            self._kept |= read
+            found |= read
+        return [found[at] for at in wanted]
+
+    def _read(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
         found = list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
         for chunk in found:
             chunk.label = self.labels.get(chunk.set_id)
@@ -270,25 +276,25 @@ class ChunkTable:
         rows = (self._in_order[start:end] for start, end in pairwise(self._starts.tolist()))
         first = self._chunks.select(["set_id", "drug"]).take(pa.array(self._in_order[self._starts[:-1]])).to_pylist()
         within = documents.tolist()
+        products: list[list[Product]] = []
+        for row, one in zip(first, within, strict=True):
+            label, drug = self.labels.get(row["set_id"]), row["drug"]
+            if one and row["set_id"] and label and label.products:
+                products.append(label.products)
+            else:  # of a label whose products are not known, one of its drug's name
+                products.append([Product([drug], [drug], [""], [""], [""])] if one and drug else [])
         return LabelDrugs(
-            [self._products(row["set_id"], row["drug"]) if one else [] for row, one in zip(first, within, strict=True)],
+            products,
             (texts.take(pa.array(at)).to_pylist() if one else [] for at, one in zip(rows, within, strict=True)),
             [row["drug"] if one else "" for row, one in zip(first, within, strict=True)],
         )
-
-    def _products(self, set_id: str, drug: str) -> list[Product]:
-        """Return the products of a label, none for another document; one of its drug's name if they are not known."""
-        label = self.labels.get(set_id) if set_id else None
-        if label and label.products:
-            return label.products
-        return [Product([drug], [drug], [""], [""], [""])] if drug else []
 
     @property
     def documents(self) -> Integers:
         """The number of the document of each chunk, shape (chunks,)."""
         return self._codes["document_id"].astype(np.int64)
 
-    @property
+    @cached_property
     def has_labels(self) -> bool:
         """Whether any document is the label of a drug, and nobody uploaded it."""
         return bool((self.label_drugs.numbers >= 0).any())
@@ -310,7 +316,11 @@ class ChunkTable:
         first = self._chunks["set_id"].take(pa.array(self._in_order[self._starts[:-1]])).to_pylist()
         labels = [self.labels.get(set_id) or LabelVersion() for set_id in first]
         by_date = sorted(range(len(labels)), key=lambda at: labels[at].effective_date, reverse=True)
-        order = sorted(by_date, key=lambda at: _application_rank(labels[at]))
+        applications = [
+            min((_APPLICATIONS.get(category.upper(), 3) for category in label.marketing_categories), default=3)
+            for label in labels
+        ]
+        order = sorted(by_date, key=applications.__getitem__)
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
         return ranks
@@ -376,15 +386,13 @@ class ChunkTable:
     @cached_property
     def _completers(self) -> tuple[NameCompleter, NameCompleter]:
         indexed, uploaded = (
-            self._names_of(self._chunks.filter(pa.array(one))) for one in (~self.uploaded, self.uploaded)
+            [(row["drug"] or row["title"], self.labels.get(row["set_id"])) for row in names.to_pylist()]
+            for mask in (~self.uploaded, self.uploaded)
+            for names in [self._chunks.filter(pa.array(mask)).group_by(["set_id", "drug", "title"]).aggregate([])]
         )
         known = {normalize_name(name) for name, _ in indexed}
         new = (one for one in uploaded if normalize_name(one[0]) not in known)
         return NameCompleter(indexed), NameCompleter(new)
-
-    def _names_of(self, chunks: pa.Table) -> list[tuple[str, LabelVersion | None]]:
-        columns = chunks.select(["set_id", "drug", "title"]).group_by(["set_id", "drug", "title"]).aggregate([])
-        return [(row["drug"] or row["title"], self.labels.get(row["set_id"])) for row in columns.to_pylist()]
 
 
 def _most_frequent(found: Mapping[str, tuple[str, int]]) -> list[FilterValue]:

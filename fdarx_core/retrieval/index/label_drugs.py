@@ -1,7 +1,8 @@
-"""The drugs of the labels of an index, and the labels that a text asks for by their names."""
+"""The drugs of the labels of an index, the labels that a text asks for by their names, and completion of names."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,11 @@ import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler
 
-from fdarx_core.baseline.tokens import word_set
-from fdarx_core.labels.drugs import WORD, Drug, DrugNames, Mention, Words, drug_of, words_of
-from fdarx_core.labels.lexicon import medicine_names
-from fdarx_core.records import Product
+from fdarx_core.labels.drugs import Drug, DrugNames, Mention, Words, drug_of, words_of
+from fdarx_core.labels.finding import medicine_names
+from fdarx_core.records import LabelVersion, Product
 from fdarx_core.retrieval.lexical import Integers
+from fdarx_core.text.tokens import word_set
 
 LEAST_SIMILARITY = 0.85
 """Jaro-Winkler similarity from which a name is offered in place of one that the labels lack."""
@@ -24,7 +25,8 @@ LEAST_SIMILARITY = 0.85
 class NamedDrug:
     """A drug that a text names, with the numbers of the documents that are its labels.
 
-    `own` are those of the products that have the name, if it is that of a product and not of a substance, else all.
+    `own` are those of the products that have the name, or the word of a longer name, if it is that of a product and not
+    of a substance, else all.
     """
 
     name: str
@@ -34,6 +36,10 @@ class NamedDrug:
 
 
 _QUESTION_WORDS = word_set("question_words") | word_set("label_words") | word_set("stem_stop_words")
+
+
+_JOINT = re.compile(r"\s*[/+]\s*(?:[\w-]+\s*[/+ ]\s*)?")
+"""What stands between the ingredients of a combination: "aspirin/extended-release dipyridamole"."""
 
 
 class LabelDrugs:
@@ -57,6 +63,7 @@ class LabelDrugs:
         self._titles = drugs
         self._of_drug: defaultdict[Drug, list[int]] = defaultdict(list)
         self._of_name: defaultdict[Words, dict[int, None]] = defaultdict(dict)
+        self._of_word: defaultdict[Words, dict[int, None]] = defaultdict(dict)
         numbers: dict[Drug, int] = {}
         words: defaultdict[str, set[int]] = defaultdict(set)
         self.numbers: Integers = np.full(len(products), -1, np.int64)
@@ -67,6 +74,8 @@ class LabelDrugs:
                 self.numbers[document] = numbers.setdefault(drug, len(numbers))
             for name in (name for product in own for name in product.names):
                 self._of_name[words_of(name)][document] = None
+                for word in words_of(name):
+                    self._of_word[(word,)][document] = None
             for name in (name for product in own for name in (*product.names, *product.substances, *product.moieties)):
                 for word in words_of(name):
                     words[word].add(int(self.numbers[document]))
@@ -83,10 +92,20 @@ class LabelDrugs:
         together are their combination where labels are of that, and not of each drug alone.
         """
         mentions = self.names.find(text)
-        if combined := self._combined(mentions):
+        groups: list[list[Mention]] = []  # those that are written as one combination together, each other one alone
+        for mention in mentions:
+            if groups and _JOINT.fullmatch(text, groups[-1][-1].end, mention.start):
+                groups[-1].append(mention)
+            else:
+                groups.append([mention])
+        joined = list(map(self._joined, groups))
+        if not any(joined) and (combined := self._combined(mentions)):
             return [combined]
-        found = {one.own: one for one in reversed([self._named(mention) for mention in mentions]) if one.documents}
-        named = list(reversed(found.values()))
+        each = [one or list(map(self._named, group)) for one, group in zip(joined, groups, strict=True)]
+        found: dict[tuple[int, ...], NamedDrug] = {}
+        for one in (one for group in each for one in group if one.documents):
+            found.setdefault(one.own, one)
+        named = list(found.values())
         return [
             one
             for one in named
@@ -104,7 +123,9 @@ class LabelDrugs:
 
         def is_name(words: Words) -> bool:
             is_new = any(not others.names.has_word(word) and word not in _QUESTION_WORDS for word in words)
-            return written.issuperset(words) and bool(medicine_names().medicine(words) or (alone and is_new))
+            name = " ".join(words)
+            is_medicine = any(one.exact and one.text == name for one in medicine_names().find(name))
+            return written.issuperset(words) and (is_medicine or (alone and is_new))
 
         return [one for one in self.named(text) if is_name(words_of(one.name)) and not others.named(one.name)]
 
@@ -117,54 +138,45 @@ class LabelDrugs:
         name = " and ".join(mention.name for mention in mentions)
         return NamedDrug(name, (drug,), documents, documents) if documents else None
 
+    def _joined(self, mentions: Sequence[Mention]) -> list[NamedDrug]:
+        """Return the one combination whose ingredients are written as "aspirin/caffeine", with the fewest others."""
+        if len(mentions) < 2:
+            return []
+        keys = frozenset(key for one in mentions for drug in one.drugs[:1] for key in drug.keys)
+        wider = [drug for drug in self._of_drug if keys <= drug.keys]
+        least = min((len(drug.keys) for drug in wider), default=0)
+        drugs = tuple(drug for drug in wider if len(drug.keys) == least)
+        documents = tuple(self.documents_of(drugs))
+        name = " and ".join(mention.name for mention in mentions)
+        return [NamedDrug(name, drugs, documents, documents)] if len(drugs) == 1 else []
+
     def _named(self, mention: Mention) -> NamedDrug:
         documents = self.documents_of(mention.drugs)
         if not documents:  # labels of combinations
             keys = [drug.keys for drug in mention.drugs]
             combined = [drug for drug in self._of_drug if any(own < drug.keys for own in keys)]
             documents = [document for drug in combined for document in self._of_drug[drug]]
-        own = () if self.names.is_substance(mention.name) else self._of_name.get(words_of(mention.name), ())
-        return NamedDrug(mention.name, mention.drugs, tuple(documents), tuple(own) or tuple(documents))
+        words = words_of(mention.name)
+        having = self._of_name.get(words) or self._of_word.get(words) or {}
+        own = () if self.names.is_substance(mention.name) else tuple(having)
+        return NamedDrug(mention.name, mention.drugs, tuple(documents), own or tuple(documents))
 
     def absent(self, text: str) -> list[tuple[str, str]]:
         """Return the medicines that a text names and that no label here is of: the name as written, and the medicine.
 
-        A word that no text here has may be a misspelt name of a medicine.
+        Medicines are known by RxNorm's names, where the user's cache has them, else not at all. A word that a text here
+        has is no misspelt name.
         """
         if not len(self.names):
             return []
-        mentions = self.names.find(text)
-        covered = {at for one in mentions for at in range(one.start, one.end)}
-        places = [one for one in WORD.finditer(text) if one.start() not in covered]
-        lexicon = medicine_names()
+        covered = {at for one in self.names.find(text) for at in range(one.start, one.end)}
         found: dict[str, str] = {}
-        at = 0
-        while at < len(places):
-            ends = range(min(len(places), at + lexicon.longest), at, -1)
-            spans = ((end, text[places[at].start() : places[end - 1].end()]) for end in ends)
-            end, medicine = next(
-                ((end, one) for end, span in spans if (one := self._medicine(words_of(span)))), (0, "")
-            )
-            word = places[at].group().casefold()
-            if not medicine and word.isalpha() and not self.names.has_word(word):
-                medicine = lexicon.substance(word)
-            written = text[places[at].start() : places[(end or at + 1) - 1].end()]
-            if medicine and not self.named(medicine):
-                found.setdefault(medicine, written)
-            at = end or at + 1
+        for one in medicine_names().find(text):
+            medicine = " and ".join(one.moieties)
+            is_name = one.exact or not all(map(self.names.has_word, words_of(one.text)))
+            if is_name and covered.isdisjoint(range(one.start, one.end)) and not self.named(medicine):
+                found.setdefault(medicine, one.text)
         return [(written, medicine) for medicine, written in found.items()]
-
-    def _medicine(self, words: Words) -> str:
-        """Return the medicine that words mean, "" for a phrase that shares no word with its name.
-
-        "Birth control pills" is such a phrase: labels have its words in lower case, and it means a class of medicines.
-        Numbers are no name, although the lexicon has "2, 3" for a medicine.
-        """
-        if not any(word.isalpha() and len(word) > 1 for word in words):
-            return ""
-        medicine = medicine_names().medicine(words)
-        is_phrase = self.names.is_phrase(words) and not {*words} & {*words_of(medicine)}
-        return "" if is_phrase else medicine
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
         """Return the names of drugs of labels here that are spelt most like a name."""
@@ -183,3 +195,59 @@ class LabelDrugs:
             if not mention.exact:
                 text = text[: mention.start] + mention.name + text[mention.end :]
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class NameCompletion:
+    """A name as filters take it. `stands_for` has the moieties of a drug that its name does not say, "" for none."""
+
+    name: str
+    stands_for: str = ""
+
+
+class NameCompleter:
+    """Completes names. Case and white space are ignored, and a name that several labels have is listed once.
+
+    Args:
+        names: the name of each label's drug with the label's version, or the title of a document with None.
+    """
+
+    def __init__(self, names: Iterable[tuple[str, LabelVersion | None]]) -> None:
+        written: dict[str, str] = {}
+        aliases: dict[str, set[str]] = {}
+        moieties: dict[str, dict[str, None]] = {}
+        for name, label in names:
+            if key := normalize_name(name):
+                written.setdefault(key, name)
+                aliases.setdefault(key, set()).update(map(normalize_name, names_of_label(label) if label else ()))
+                moieties.setdefault(key, {}).update(dict.fromkeys(label.moieties if label else ()))
+        self._rows = [
+            (key, NameCompletion(name, ", ".join(other)), sorted(aliases[key]))
+            for key, name in sorted(written.items())
+            for other in [[one.lower() for one in moieties[key] if normalize_name(one) not in key]]
+        ]
+
+    def complete(self, prefix: str, limit: int) -> list[NameCompletion]:
+        """Return at most `limit` names that begin with the prefix, then those with a word of another name of the drug
+        that begins so, then those that contain the prefix; each group is in alphabetical order."""
+        wanted = normalize_name(prefix)
+        ranked: list[list[NameCompletion]] = [[], [], []]
+        for key, completion, aliases in self._rows:
+            if key.startswith(wanted):
+                ranked[0].append(completion)
+            elif any(alias.startswith(wanted) or f" {wanted}" in alias for alias in aliases):
+                ranked[1].append(completion)
+            elif wanted in key:
+                ranked[2].append(completion)
+        return [completion for group in ranked for completion in group][: max(0, limit)]
+
+
+def normalize_name(name: str) -> str:
+    """Return a name in the form in which names are compared: case-folded, with single spaces."""
+    return " ".join(name.casefold().split())
+
+
+def names_of_label(label: LabelVersion) -> set[str]:
+    """Return the names of a label's own drug: its products, their active substances, and the moieties of these."""
+    products = (name for one in label.products for name in (*one.names, *one.substances, *one.moieties))
+    return {*filter(None, (*products, *label.moieties))}

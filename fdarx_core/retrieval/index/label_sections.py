@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Chunk, uploader_of
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
-from fdarx_core.retrieval.index.name_completion import normalize_name
+from fdarx_core.retrieval.index.label_drugs import normalize_name
 
 _CODES = {normalize_name(name): code for code, name in SECTION_NAMES.items()}
 
@@ -38,27 +38,27 @@ def find_section(table: ChunkTable, label: str, section: str) -> LabelSection:
         section: the LOINC code ("34070-3"), number ("5.1") or title ("Contraindications") of the section. A title is
             compared as a whole, without regard to case.
     """
-    set_ids = _newest_first(table, label)
+    if label in table.labels:
+        set_ids = [label]
+    else:
+        drugs = table.label_drugs.named(label) or table.uploads_named(label)
+        named = table.set_ids_of(drugs[0].own) if len(drugs) == 1 else table.set_ids(ChunkFilter(drug=label))
+        named = [set_id for set_id in named if not uploader_of(set_id)] or named
+        versions = {set_id: table.labels.get(set_id) for set_id in named}
+        dates = {set_id: (one.effective_date, one.version) for set_id, one in versions.items() if one}
+        set_ids = sorted(named, key=lambda set_id: dates.get(set_id, ("", 0)), reverse=True)
     outline: list[str] = []
     for set_id in set_ids:
         chunks = table.label_chunks(set_id)
         found = [chunk for chunk in chunks if _is_in(chunk, section)]
         if found:
             return LabelSection(found, len(set_ids))
-        outline = outline or list(dict.fromkeys(_heading(chunk) for chunk in chunks))
+        outline = outline or list(
+            dict.fromkeys(
+                chunk.section.split(" > ")[0] or SECTION_NAMES.get(chunk.section_code, "untitled") for chunk in chunks
+            )
+        )
     return LabelSection([], len(set_ids), outline)
-
-
-def _newest_first(table: ChunkTable, label: str) -> list[str]:
-    """Return the set ids of the labels that a set id or a drug's name means."""
-    if label in table.labels:
-        return [label]
-    drugs = table.label_drugs.named(label) or table.uploads_named(label)
-    named = table.set_ids_of(drugs[0].own) if len(drugs) == 1 else table.set_ids(ChunkFilter(drug=label))
-    named = [set_id for set_id in named if not uploader_of(set_id)] or named
-    versions = {set_id: table.labels.get(set_id) for set_id in named}
-    dates = {set_id: (one.effective_date, one.version) for set_id, one in versions.items() if one}
-    return sorted(named, key=lambda set_id: dates.get(set_id, ("", 0)), reverse=True)
 
 
 def _is_in(chunk: Chunk, section: str) -> bool:
@@ -70,8 +70,3 @@ def _is_in(chunk: Chunk, section: str) -> bool:
         return True
     titles = {wanted, normalize_name(SECTION_NAMES.get(section.strip(), section))}
     return bool(wanted) and any(normalize_name(part) in titles for part in chunk.section.split(" > "))
-
-
-def _heading(chunk: Chunk) -> str:
-    """Return the title of the top section of a chunk, or the name of its code where the label prints none."""
-    return chunk.section.split(" > ")[0] or SECTION_NAMES.get(chunk.section_code, "untitled")

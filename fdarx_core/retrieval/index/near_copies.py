@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from fdarx_core.retrieval.lexical import Integers, InvertedIndex, Mask
 
@@ -22,6 +21,8 @@ SIMILARITY = 0.9
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[^\W\d_a-z])|\n")
 _REFERENCE = re.compile(r"\[[^\[\]]*\]|\(\s*\d+(?:\.\d+)*(?:\s*,\s*\d+(?:\.\d+)*)*\s*\)|\b(?:Table|Figure) \d+")
 _NUMBER_OR_WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
+_MOST_CHOICES = 64
+"""Sets of passing passages whose representatives are kept: all, and those of the drugs that were asked about last."""
 _LEAST_WORDS = 4
 """Words of the shortest sentence whose numbers are compared; shorter ones are mostly rows of tables and captions."""
 
@@ -53,18 +54,24 @@ class NearCopies:
         self.clusters = _clusters(index, groups, ranks[documents] if len(groups) else groups, ignored)
         self._order = np.lexsort((np.arange(len(groups)), ranks[documents], self.clusters)) if len(groups) else groups
         self._starts = np.searchsorted(self.clusters[self._order], np.arange(self.clusters.max(initial=-1) + 2))
+        self._chosen = lru_cache(maxsize=_MOST_CHOICES)(self._choose)
 
     def representatives(self, passing: Mask) -> Mask:
         """Return which of the passing passages represent their clusters, shape (passages,).
 
         They are those of the best document of each cluster among the passing ones: a label that has two passages that
-        are near copies means both.
+        are near copies means both. The result is shared, and cannot be written to.
         """
+        return self._chosen(np.packbits(passing).tobytes())
+
+    def _choose(self, packed: bytes) -> Mask:
+        passing = np.unpackbits(np.frombuffer(packed, np.uint8), count=len(self._order)).astype(np.bool_)
         positions = self._order[passing[self._order]]
         _, first, cluster = np.unique(self.clusters[positions], return_index=True, return_inverse=True)
         documents = self._documents[positions]
         chosen = np.zeros(len(passing), np.bool_)
         chosen[positions[documents == documents[first][cluster]]] = True
+        chosen.flags.writeable = False
         return chosen
 
     def copies(self, position: int) -> Integers:
@@ -79,9 +86,19 @@ def _clusters(
     index: InvertedIndex, groups: Integers, ranks: Integers, ignored: Mapping[str, tuple[int, int]]
 ) -> Integers:
     """Return the number of the cluster of each passage."""
-    terms, passages = _word_postings(index, groups, ignored)
-    starts = np.searchsorted(passages, np.arange(len(groups) + 1))
-    keys = _set_keys(terms, starts)
+    vocabulary = index.vocabulary
+    is_word = np.array([word.isalpha() for word in vocabulary], np.bool_)
+    first_group, last_group = np.array([ignored.get(word, (0, 0)) for word in vocabulary], np.int64).reshape(-1, 2).T
+    group_of = groups[index.passages]
+    is_ignored = (first_group[index.terms] <= group_of) & (group_of < last_group[index.terms])
+    compared = np.flatnonzero(is_word[index.terms] & ~is_ignored)
+    compared = compared[np.argsort(index.passages[compared], kind="stable")]
+    terms = index.terms[compared]
+    starts = np.searchsorted(index.passages[compared], np.arange(len(groups) + 1))
+    # a hash of each set of terms: the sum of random numbers of its terms
+    numbers = np.random.default_rng(0).integers(0, 1 << 63, int(terms.max(initial=-1)) + 1, dtype=np.uint64)
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(numbers[terms], dtype=np.uint64)))
+    keys = sums[starts[1:]] - sums[starts[:-1]]
     order = np.lexsort((ranks, groups))
     clusters = np.full(len(groups), -1, np.int64)
     count = 0
@@ -98,27 +115,6 @@ def _clusters(
         clusters[group] = count + own[same]
         count += len(first)
     return np.unique(clusters, return_inverse=True)[1] if len(clusters) else clusters
-
-
-def _word_postings(
-    index: InvertedIndex, groups: Integers, ignored: Mapping[str, tuple[int, int]]
-) -> tuple[Integers, Integers]:
-    """Return the compared terms and their passages, sorted by passage: those without digits that are not ignored."""
-    vocabulary = index.vocabulary
-    is_word = np.array([word.isalpha() for word in vocabulary], np.bool_)
-    first, last = np.array([ignored.get(word, (0, 0)) for word in vocabulary], np.int64).reshape(-1, 2).T
-    group = groups[index.passages]
-    kept = is_word[index.terms] & ~((first[index.terms] <= group) & (group < last[index.terms]))
-    terms, passages = index.terms[kept], index.passages[kept]
-    order = np.argsort(passages, kind="stable")
-    return terms[order], passages[order]
-
-
-def _set_keys(terms: Integers, starts: Integers) -> npt.NDArray[np.uint64]:
-    """Return a hash of each set of terms: the sum of random numbers of its terms."""
-    numbers = np.random.default_rng(0).integers(0, 1 << 63, int(terms.max(initial=-1)) + 1, dtype=np.uint64)
-    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(numbers[terms], dtype=np.uint64)))
-    return sums[starts[1:]] - sums[starts[:-1]]
 
 
 def _leaders(sets: Sequence[Integers]) -> Integers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
@@ -15,9 +14,9 @@ from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
 from fdarx_core.retrieval.index.near_copies import NearCopies
-from fdarx_core.retrieval.index.segments import Manifest, SegmentRows, find_version, read_rows, same_encoder
+from fdarx_core.retrieval.index.segments import Manifest, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
-from fdarx_core.retrieval.index.vectors import VectorIndex, load_approximate_index, load_faiss, make_faiss_index
+from fdarx_core.retrieval.index.vectors import VectorIndex, load_faiss
 from fdarx_core.retrieval.lexical import Integers, Mask, RankedList, tokenize
 from fdarx_core.retrieval.retrievers import (
     RETRIEVERS,
@@ -61,8 +60,13 @@ class IndexReader(ChunkTable):
         searches = {INDEX_ENCODER: vector_index.search} if vector_index else {}
         self._collection = Collection(self.texts(), matching_only=True, searches=searches)
         _ = self._collection.bm25  # built before threads share the reader
-        self._parts = _Parts(self._collection)
-        self._retrievers = _usable_retrievers(frozenset(searches))
+        self._parts = lru_cache(maxsize=MOST_PARTS)(self._part)
+        self._retrievers: dict[str, Retriever] = {}
+        for name in RETRIEVERS:
+            with suppress(PluginError):  # of a package that cannot be imported
+                retriever = get_retriever(name)
+                if retriever.encoders <= searches.keys():
+                    self._retrievers[name] = retriever
         self.retrievers = tuple(self._retrievers)
 
     @classmethod
@@ -78,10 +82,12 @@ class IndexReader(ChunkTable):
                 f"{place} is not an index: it has no index.json; make one: fdarx index --documents … --out …"
             )
         dense = manifest.encoder is not None and load_faiss() is not None
-        exact = dense and manifest.approximate is None
-        rows = list(read_rows(place, manifest, vectors=exact))
-        chunks = pa.concat_tables([one.chunks for one in rows] or [arrow_schema(Chunk).empty_table()])
-        return cls(manifest, chunks, _vector_index(place, manifest, rows) if dense else None)
+        rows = list(read_rows(place, manifest, vectors=dense))
+        chunks = pa.concat_tables([own for own, _ in rows] or [arrow_schema(Chunk).empty_table()])
+        if not dense or manifest.encoder is None:
+            return cls(manifest, chunks, None)
+        vectors = [own for _, own in rows if own is not None]
+        return cls(manifest, chunks, VectorIndex(vectors, manifest.encoder.dimensions))
 
     def check_encoder(self, encoder: EncoderInfo) -> None:
         """Raise StorageError where the vectors of an encoder cannot be compared with those of the index."""
@@ -120,7 +126,11 @@ class IndexReader(ChunkTable):
         Raises ValueError for a retriever that cannot search the index, and for a wrong k or wrong vectors.
         """
         if isinstance(retriever, str):
-            retriever = self._retriever(retriever)
+            if retriever not in self._retrievers:
+                notice = f" ({self.notice})" if self.notice else ""
+                known = ", ".join(self.retrievers)
+                raise ValueError(f"no retriever {retriever!r} here; there are {known}{notice}")
+            retriever = self._retrievers[retriever]
         if k < 1:
             raise ValueError(f"k is {k}; it must be 1 or more")
         encoded = {INDEX_ENCODER: self._checked(vectors, len(texts))} if retriever.encoders else {}
@@ -130,9 +140,24 @@ class IndexReader(ChunkTable):
         queries = Queries(texts, encoded, keywords)
         if not apart or allowed is None:
             return retriever.rank(queries, self._collection, k, allowed)
-        part = self._parts.get(allowed)
-        rankings = retriever.rank(queries, part.collection, k)
-        return [[(int(part.positions[at]), score) for at, score in ranked] for ranked in rankings]
+        positions, part = self._parts(np.packbits(allowed).tobytes())
+        return [[(int(positions[at]), score) for at, score in ranked] for ranked in retriever.rank(queries, part, k)]
+
+    def _part(self, packed: bytes) -> tuple[Integers, Collection]:
+        """Return the positions of some chunks, given as the bits of a mask, and these as a collection of their own."""
+        whole = self._collection
+        within = np.unpackbits(np.frombuffer(packed, np.uint8), count=len(self)).astype(np.bool_)
+        positions = np.flatnonzero(within)
+        place = np.cumsum(within) - 1
+
+        def search_part(
+            search: VectorSearch, vectors: Vectors, k: int, allowed: Mask | None
+        ) -> list[RankedList]:  # `allowed` is None: a part is searched whole
+            return [[(int(place[at]), score) for at, score in ranked] for ranked in search(vectors, k, within)]
+
+        searches = {name: partial(search_part, search) for name, search in whole.searches.items()}
+        texts = [whole.texts[at] for at in positions.tolist()]
+        return positions, Collection(texts, matching_only=True, searches=searches)
 
     def prepare(self) -> None:
         """Make what searches of labels need, which the first search does otherwise.
@@ -156,6 +181,8 @@ class IndexReader(ChunkTable):
     def near_copies_of(self, position: int) -> list[tuple[str, str, str, str]]:
         """Return the set id, drug, effective date and text of each near copy of a chunk in other labels."""
         positions = self.near_copies.copies(position)
+        if not len(positions):
+            return []
         columns = self._chunks.select(["set_id", "drug", "text"]).take(pa.array(positions)).to_pydict()
         dates = [label.effective_date if (label := self.labels.get(one)) else "" for one in columns["set_id"]]
         return list(zip(columns["set_id"], columns["drug"], dates, columns["text"], strict=True))
@@ -178,12 +205,6 @@ class IndexReader(ChunkTable):
         """Return whether a retriever needs the vectors of the texts to search for."""
         return retriever in self._retrievers and bool(self._retrievers[retriever].encoders)
 
-    def _retriever(self, name: str) -> Retriever:
-        if name not in self._retrievers:
-            notice = f" ({self.notice})" if self.notice else ""
-            raise ValueError(f"no retriever {name!r} here; there are {', '.join(self.retrievers)}{notice}")
-        return self._retrievers[name]
-
     def _checked(self, vectors: Vectors | None, texts: int) -> Vectors:
         if self.manifest.encoder is None:
             raise ValueError(self.notice)
@@ -197,63 +218,6 @@ class IndexReader(ChunkTable):
         if not np.isfinite(vectors).all():
             raise ValueError("the texts' vectors hold values that are not numbers; check the embedding model")
         return vectors
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Some passages of a collection as a collection of their own, and their positions in the whole."""
-
-    positions: Integers
-    collection: Collection
-
-
-class _Parts:
-    """The parts of a collection that were searched last."""
-
-    def __init__(self, whole: Collection) -> None:
-        self._whole = whole
-        self._made = lru_cache(maxsize=MOST_PARTS)(self._make)
-
-    def get(self, within: Mask) -> _Part:
-        """Return the part of the passages within, shape (passages,)."""
-        return self._made(np.packbits(within).tobytes())
-
-    def _make(self, packed: bytes) -> _Part:
-        size = len(self._whole.texts)
-        within = np.unpackbits(np.frombuffer(packed, np.uint8), count=size).astype(np.bool_)
-        positions = np.flatnonzero(within)
-        place = np.full(size, -1, np.int64)
-        place[positions] = np.arange(len(positions))
-        texts = [self._whole.texts[at] for at in positions.tolist()]
-        searches = {name: partial(_search_part, search, within, place) for name, search in self._whole.searches.items()}
-        return _Part(positions, Collection(texts, matching_only=True, searches=searches))
-
-
-def _search_part(
-    search: VectorSearch, within: Mask, place: Integers, vectors: Vectors, k: int, allowed: Mask | None
-) -> list[RankedList]:
-    """Search the passages within, and return their places among these. `allowed` is None: a part is searched whole."""
-    return [[(int(place[at]), score) for at, score in ranked] for ranked in search(vectors, k, within)]
-
-
-def _usable_retrievers(encoders: frozenset[str]) -> dict[str, Retriever]:
-    """Return the retrievers that need no other vectors; those of packages that cannot be imported are left out."""
-    usable: dict[str, Retriever] = {}
-    for name in RETRIEVERS:
-        with suppress(PluginError):
-            retriever = get_retriever(name)
-            if retriever.encoders <= encoders:
-                usable[name] = retriever
-    return usable
-
-
-def _vector_index(place: Location, manifest: Manifest, rows: Sequence[SegmentRows]) -> VectorIndex:
-    assert manifest.encoder is not None
-    windows = np.concatenate([one.windows for one in rows if one.windows is not None])
-    if manifest.approximate is not None:
-        return VectorIndex(load_approximate_index(place, manifest.approximate), windows, manifest.approximate.exact)
-    vectors = [one.vectors.rows for one in rows if one.vectors is not None]
-    return VectorIndex(make_faiss_index("exact", vectors, manifest.encoder.dimensions), windows)
 
 
 def _describe(encoder: EncoderInfo | None) -> str:

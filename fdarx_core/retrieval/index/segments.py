@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -101,15 +101,6 @@ class Segment:
     encoder: EncoderInfo | None
 
 
-@dataclass(frozen=True, slots=True)
-class ApproximateIndex:
-    """A saved FAISS index over all rows; `exact` is the number of vectors up to which none would have been built."""
-
-    kind: str
-    exact: int
-    file: FileInfo
-
-
 @dataclass(frozen=True)
 class Manifest:
     """One version of an index.
@@ -122,7 +113,6 @@ class Manifest:
         chunking: the options with which documents were cut into chunks.
         created: when the version was written, in ISO format.
         parent: the name of the version that this one builds on, "" for the first.
-        approximate: the FAISS index of the version, None where search is exact.
     """
 
     segments: tuple[Segment, ...]
@@ -130,12 +120,12 @@ class Manifest:
     chunking: Mapping[str, Any] = field(default_factory=dict)
     created: str = ""
     parent: str = ""
-    approximate: ApproximateIndex | None = None
 
     @cached_property
     def data(self) -> bytes:
         """The manifest as JSON."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain["approximate"] = None  # earlier versions, which had such an index, keep their names
         return orjson.dumps({"format": FORMAT, **plain}, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
     @cached_property
@@ -167,21 +157,6 @@ class Manifest:
             for one in (self, other)
         )
         return own == others
-
-    def missing(self, chunks: Iterable[Chunk], encoder: EncoderInfo | None) -> list[Chunk]:
-        """Return the chunks of those documents that this version lacks or has with other content or encoder.
-
-        The chunks of each document must follow one another.
-        """
-        if not same_encoder(encoder, self.encoder):
-            return list(chunks)
-        digests = {id: entry.digest for id, entry in self.entries.items()}
-        return [
-            chunk
-            for document in group_by_document(chunks)
-            if digests.get(document[0].document_id) != document_digest(document)
-            for chunk in document
-        ]
 
 
 def version_number(version: str) -> int:
@@ -255,18 +230,13 @@ def read_pointer(place: Location) -> str:
     if not file.exists():
         return ""
     try:
-        return str(orjson.loads(_read_with_retries(file))["version"])
+        for attempt in range(_READ_ATTEMPTS - 1):  # on S3 a read fails while the file is replaced
+            with suppress(StorageError):
+                return str(orjson.loads(file.read_bytes())["version"])
+            time.sleep(_READ_PAUSE * 2**attempt)
+        return str(orjson.loads(file.read_bytes())["version"])
     except (ValueError, KeyError, TypeError) as error:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
-
-
-def _read_with_retries(file: Location) -> bytes:
-    """Read a file that may be replaced meanwhile: on S3 such a read fails, and is tried again."""
-    for attempt in range(_READ_ATTEMPTS - 1):
-        with suppress(StorageError):
-            return file.read_bytes()
-        time.sleep(_READ_PAUSE * 2**attempt)
-    return file.read_bytes()
 
 
 def write_file(place: Location, name: str, data: bytes) -> FileInfo:
@@ -311,57 +281,33 @@ def read_segment(place: Location, name: str) -> SegmentListing:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 
-class SegmentRows(NamedTuple):
-    """The chunks of a segment that belong to a version; the others are None where they are not stored or asked for."""
-
-    chunks: pa.Table
-    windows: Integers | None
-    vectors: WindowVectors | None
-
-
-def read_rows(place: Location, manifest: Manifest, *, vectors: bool) -> Iterator[SegmentRows]:
-    """Yield the rows of each segment: chunks, how many windows each has, and vectors where asked for.
+def read_rows(place: Location, manifest: Manifest, *, vectors: bool) -> Iterator[tuple[pa.Table, WindowVectors | None]]:
+    """Yield the chunks of each segment that belong to a version, and where asked for their vectors.
 
     Raises `IndexDamaged`.
     """
     for segment in manifest.segments:
-        chunks = _read_chunks(place, segment)
+        chunks = _read_table(place, segment.chunks, segment.rows)
+        if chunks.schema != arrow_schema(Chunk):
+            raise IndexDamaged(place / segment.chunks.name, "has other columns than a chunk has")
         own = [id for id, entry in manifest.entries.items() if entry.segment == segment.name]
         alive = pc.is_in(chunks["document_id"], value_set=pa.array(own, pa.string())).combine_chunks()
         wanted = sum(manifest.entries[id].chunks for id in own)
         if pc.sum(alive).as_py() != wanted:
             raise IndexDamaged(place / segment.chunks.name, f"holds other documents than version {manifest.version}")
         kept = alive.to_numpy(zero_copy_only=False)
-        windows = _read_windows(place, segment)
-        read = _read_vectors(place, segment, windows) if vectors and windows is not None else None
-        yield SegmentRows(
-            chunks if kept.all() else chunks.filter(alive),
-            None if windows is None else windows[kept],
-            read if read is None or kept.all() else read.select(kept),
-        )
+        read = _read_vectors(place, segment) if vectors else None
+        yield chunks if kept.all() else chunks.filter(alive), read if read is None or kept.all() else read.select(kept)
 
 
-def _read_chunks(place: Location, segment: Segment) -> pa.Table:
-    table = _read_table(place, segment.chunks, segment.rows)
-    if table.schema != arrow_schema(Chunk):
-        raise IndexDamaged(place / segment.chunks.name, "has other columns than a chunk has")
-    return table
-
-
-def _read_windows(place: Location, segment: Segment) -> Integers | None:
-    """Return the number of windows of each chunk of a segment, None where it has no encoder."""
-    if segment.windows is None:
+def _read_vectors(place: Location, segment: Segment) -> WindowVectors | None:
+    """Return the vectors of a segment, None for one without an encoder."""
+    if segment.windows is None or segment.vectors is None or segment.encoder is None:
         return None
     table = _read_table(place, segment.windows, segment.rows)
     if table.schema != _WINDOWS:
         raise IndexDamaged(place / segment.windows.name, f"has other columns than {_WINDOWS.names[0]}")
     windows: Integers = table["windows"].to_numpy()
-    return windows
-
-
-def _read_vectors(place: Location, segment: Segment, windows: Integers) -> WindowVectors:
-    """Return the vectors of a segment that has an encoder."""
-    assert segment.vectors is not None and segment.encoder is not None
     rows = int(windows.sum())
     column = _read_table(place, segment.vectors, rows)["vector"].combine_chunks()
     wanted = pa.list_(pa.float32(), segment.encoder.dimensions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
@@ -30,7 +29,6 @@ from fdarx_core.retrieval.index.segments import (
     same_encoder,
     version_number,
 )
-from fdarx_core.retrieval.index.vectors import MAX_EXACT, MAX_GRAPH, build_approximate_index
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.run_lock import folder_lock
 
@@ -44,9 +42,8 @@ class IndexStore:
     dead, and whose server has no conditional writes, commits again with what it replaced.
     """
 
-    def __init__(self, place: str | Location, *, limits: tuple[int, int] = (MAX_EXACT, MAX_GRAPH)) -> None:
+    def __init__(self, place: str | Location) -> None:
         self.place = place if isinstance(place, Location) else Location(place)
-        self._limits = limits
 
     def current(self) -> Manifest | None:
         """Return the current version, None where there is no index yet. Raises `IndexDamaged`."""
@@ -81,11 +78,19 @@ class IndexStore:
                 table = pa.table({"vector": pa.FixedSizeListArray.from_arrays(flat, vectors.rows.shape[1])})
                 data = _to_parquet(table, compress=False)
                 vectors_file = self._write(f"{folder}/vectors.parquet", data)
-            counts = iter(windows)
-            entries = {
-                one[0].document_id: _entry(one, mark, name, files or {}, sum(islice(counts, len(one))))
-                for one, mark in zip(documents, digests, strict=True)
-            }
+            counts, entries = iter(windows), dict[str, DocumentEntry]()
+            for one, mark in zip(documents, digests, strict=True):
+                first, label = one[0], one[0].label or LabelVersion()
+                entries[first.document_id] = DocumentEntry(
+                    entry_source(first),
+                    mark,
+                    len(one),
+                    sum(islice(counts, len(one))),
+                    name,
+                    label.version,
+                    label.effective_date,
+                    (files or {}).get(first.document_id, ""),
+                )
             segment = Segment(name, len(chunks), chunks_file, windows_file, vectors_file, encoder)
             listing = {"segment": segment, "entries": entries}
             self._write(f"{folder}/segment.json", orjson.dumps(listing, option=orjson.OPT_INDENT_2))  # the last file
@@ -135,7 +140,6 @@ class IndexStore:
                 manifest = _next_version(base, listings, given or {}, removed, chunking, keep_newer)
                 if base is not None and manifest.same_content(base):
                     return base
-                manifest = replace(manifest, approximate=build_approximate_index(self.place, manifest, self._limits))
                 self._write(segments.manifest_name(manifest.version), manifest.data)
                 data = orjson.dumps({"version": manifest.version}) + b"\n"
                 if is_held() and pointer.replace(data, tag):
@@ -193,7 +197,14 @@ def _next_version(
     known = [*(base.segments if base else ()), *(segment for segment, _ in listings)]
     used = {entry.segment for entry in entries.values()}
     by_name = {segment.name: segment for segment in known if segment.name in used}
-    _check_encoders(list(by_name.values()))
+    first = next((segment.encoder for segment in by_name.values()), None)
+    for segment in by_name.values():
+        if not same_encoder(first, segment.encoder):
+            names = [encoder.name if encoder else "no embedding model" for encoder in (first, segment.encoder)]
+            raise StorageError(
+                f"the index holds documents embedded with {names[0]}, and is now to get some with {names[1]} (or other "
+                "weights of that name); use the same model, give all documents again, or choose another --out"
+            )
     return Manifest(
         segments=tuple(by_name.values()),
         entries=entries,
@@ -222,23 +233,6 @@ def _checked_chunking(base: Manifest | None, kept: int, chunking: Mapping[str, A
             f"{dict(chunking)}; use the same options, give all documents again, or choose another --out"
         )
     return dict(chunking)
-
-
-def _check_encoders(used: Sequence[Segment]) -> None:
-    first = used[0].encoder if used else None
-    for segment in used:
-        if not same_encoder(first, segment.encoder):
-            names = [encoder.name if encoder else "no embedding model" for encoder in (first, segment.encoder)]
-            raise StorageError(
-                f"the index holds documents embedded with {names[0]}, and is now to get some with {names[1]} (or other "
-                "weights of that name); use the same model, give all documents again, or choose another --out"
-            )
-
-
-def _entry(chunks: Sequence[Chunk], mark: str, segment: str, files: Mapping[str, str], windows: int) -> DocumentEntry:
-    first = chunks[0]
-    source, file, label = entry_source(first), files.get(first.document_id, ""), first.label or LabelVersion()
-    return DocumentEntry(source, mark, len(chunks), windows, segment, label.version, label.effective_date, file)
 
 
 def _segment_name(digests: Sequence[str], encoder: EncoderInfo | None) -> str:

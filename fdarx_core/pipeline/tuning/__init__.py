@@ -1,1 +1,0 @@
-"""Fine-tuning of a language model into a run directory, in this process or on Ray Train."""

@@ -1,0 +1,273 @@
+"""The reply of a model to a question, as it arrives: what of it passes the gate, with its citations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+from unicodedata import category
+
+from fdarx_core.llm import Unparsable
+from fdarx_core.rag.cited_text import CITATION, Statement, cited_numbers, parse_cited_text, read_statements
+from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, AnswerGroup, ComparedDrug
+from fdarx_core.rag.flow import RetrievalResult
+from fdarx_core.rag.gate import (
+    AnswerGate,
+    CheckedStatement,
+    DroppedStatement,
+    GateReport,
+    refusal_text,
+    withheld_text,
+)
+from fdarx_core.rag.label_differences import differences_text, with_differences
+from fdarx_core.rag.search import RagBackend
+from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS, COMPARE_DRUGS
+from fdarx_core.rag.verifying import StatementVerifier
+from fdarx_core.records import AnswerStatement, Citation, Response
+from fdarx_core.verify import VerificationEngine
+
+_SENTENCE_MARKS = (".", "!", "?", ":", "\n")
+_MARKS = re.compile(rf"(?P<gap>\s*)(?P<marks>(?:{CITATION.pattern})(?:\s*(?:{CITATION.pattern}))*)", re.IGNORECASE)
+_SIGNS = frozenset("+|=<>`^~")
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswer:
+    """An answer that has passed the gate.
+
+    Attributes:
+        text: the answer, with each citation of a context as [n], and then what other labels have instead of its
+            numbers (`differences_text`); where nothing passed the gate, `withheld_text`. Without a model it is
+            `NO_MODEL` and quotations.
+        statements: its statements with their verdicts, in the order of the text. What the service adds itself, such as
+            the names of drugs above their paragraphs, is none.
+        citations: the places that its statements rest on, in the order of the text.
+        refused: whether it says that the contexts hold no answer.
+        withheld: whether there was an answer, of which nothing passed the gate.
+        gate: what the gate did to the statements of the reply.
+        reason: why there is no answer, or none for one of several drugs; "" where there is one.
+        responses: the replies, one for each drug that the question names, and the one that compares them; none where no
+            model was asked.
+        checks: the replies of the model that verified the statements.
+        seconds: the time that the model took.
+        columns: the parts of the text for each drug of a question about several.
+        groups: the drugs of the answer to a question which labels say something.
+    """
+
+    text: str
+    statements: list[AnswerStatement] = field(default_factory=list)
+    citations: list[Citation] = field(default_factory=list)
+    refused: bool = False
+    withheld: bool = False
+    gate: GateReport = field(default_factory=GateReport)
+    reason: str = ""
+    responses: list[Response] = field(default_factory=list)
+    checks: list[Response] = field(default_factory=list)
+    seconds: float = 0.0
+    columns: list[AnswerColumn] = field(default_factory=list)
+    groups: list[AnswerGroup] = field(default_factory=list)
+
+    @property
+    def cited(self) -> list[int]:
+        """The numbers of the contexts cited, each once, in the order of first mention."""
+        return list(dict.fromkeys(one.n for one in self.citations))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPiece:
+    """A piece of an answer.
+
+    Attributes:
+        text: the text.
+        start: the number of the answer's characters before it.
+        statements: the statements in it, which are whole, with their places in the answer.
+    """
+
+    text: str
+    start: int = 0
+    statements: tuple[AnswerStatement, ...] = ()
+
+    def moved(self, characters: int) -> AnswerPiece:
+        """Return the piece at a place that is so many characters further on."""
+        statements = tuple(one.moved(characters) for one in self.statements)
+        return AnswerPiece(self.text, self.start + characters, statements)
+
+
+@dataclass(slots=True)
+class _HeldStatement:
+    """A statement that has not left yet: its text, the text between it and the one before, its citations and verdict.
+
+    `emptied` means that it introduces a statement which was dropped.
+    """
+
+    statement: Statement
+    gap: str
+    text: str
+    citations: list[Citation]
+    verdict: Literal["supported", "unsupported", "undecided", "uncited", "unchecked"]
+    emptied: bool = False
+
+
+class GatedReply:
+    """The reply of a model as it arrives, and what of it has passed the gate.
+
+    A statement without a citation waits until one with a citation has passed. A lead-in, heading or table header waits
+    until a statement below it has passed, and is left out where none does.
+    """
+
+    def __init__(
+        self,
+        result: RetrievalResult,
+        backend: RagBackend,
+        verifier: VerificationEngine | None,
+        drug: ComparedDrug | None = None,
+        compared: Sequence[int] = (),
+    ) -> None:
+        """With `drug`, the reply may cite the contexts of this drug alone; with `compared` it compares drugs, and may
+        cite these contexts."""
+        self._task = COMPARE_DRUGS if compared else ANSWER_WITH_CITATIONS
+        self._verifier = StatementVerifier(backend, verifier)
+        self._contexts = result.contexts
+        citable = compared or (drug.contexts if drug else range(1, len(result.contexts) + 1))
+        # the template of the system message has no slots
+        instructions = self._task.prompt.system
+        only = drug.name if drug else " and ".join(result.drugs[0].moieties) if len(result.drugs) == 1 else ""
+        about = result, backend, self._verifier, only
+        self._gate = AnswerGate(*about, citable, instructions, together=bool(compared))
+        self._text, self._statements, self._citations = "", list[AnswerStatement](), list[Citation]()
+        self._report, self._passed = GateReport(verifier=self._verifier.name), False
+        self._held = list[_HeldStatement]()
+        self._gap, self._end = "", 0
+        self._received, self._read, self._sent = "", 0, 0
+
+    async def receive(self, piece: str) -> None:
+        """Add a piece of the reply, and check the statements that are complete."""
+        self._received += piece
+        if not any(mark in piece for mark in _SENTENCE_MARKS):
+            return
+        text = parse_cited_text(self._received, len(self._contexts)).text
+        opened = max(text.rfind("["), text.rfind("【"))
+        if opened >= 0 and "]" not in text[opened:] and "】" not in text[opened:]:
+            text = text[:opened]  # the rest of a citation may follow
+        # a citation may follow the last statement
+        await self._check(text, read_statements(text, len(self._contexts))[:-1])
+
+    def new_piece(self, answer: CitedAnswer | None = None) -> AnswerPiece | None:
+        """Return what has passed since the last call, or the rest of the whole answer; None for nothing.
+
+        The places of statements are counted from the beginning of the piece.
+        """
+        start, text = self._sent, self._text if answer is None else answer.text
+        if not text[start:]:
+            return None
+        self._sent = len(text)
+        statements = (one.moved(-start) for one in self._statements if one.start >= start)
+        return AnswerPiece(text[start:], 0, tuple(statements))
+
+    async def finish(self, response: Response, seconds: float) -> CitedAnswer:
+        """Return the answer of the whole reply."""
+        try:
+            reply = parse_cited_text(self._task.parse(response), len(self._contexts))
+        except Unparsable as error:
+            return CitedAnswer("", reason=f"{error.reason}: {error.detail}", responses=[response], seconds=seconds)
+        if not reply.text:
+            return CitedAnswer("", reason="empty_reply: nothing but thoughts", responses=[response], seconds=seconds)
+        if reply.refused and not self._passed:
+            return CitedAnswer(refusal_text(self._contexts), refused=True, responses=[response], seconds=seconds)
+        await self._check(reply.text, read_statements(reply.text, len(self._contexts)))
+        # statements that still wait are dropped: none with a citation has passed
+        waiting = [held.statement for held in self._held if not held.statement.is_frame]
+        self._report.dropped += (DroppedStatement(one.text, "uncited") for one in waiting)
+        self._report.uncited -= len(waiting)
+        text = self._text if self._passed else withheld_text(self._report.dropped)
+        citations = with_differences(text, self._citations)
+        if self._task is ANSWER_WITH_CITATIONS and (others := differences_text(text, citations)):
+            text += PARAGRAPH + others
+        return CitedAnswer(
+            text,
+            self._statements,
+            citations,
+            withheld=not self._passed,
+            gate=self._report,
+            responses=[response],
+            checks=list(self._verifier.responses),
+            seconds=seconds,
+        )
+
+    async def _check(self, text: str, statements: Sequence[Statement]) -> None:
+        """Check the statements that were not read before; those that pass are held, or leave."""
+        new = statements[self._read :]
+        self._read = max(self._read, len(statements))
+        for one in await self._gate.check(new) if new else ():
+            self._add(text, one)
+
+    def _add(self, answer: str, checked: CheckedStatement) -> None:
+        one = checked.statement
+        gap = _wider(self._gap, _layout(answer[self._end : one.start]))
+        self._gap, self._end = gap, one.end
+        self._leave_out_emptied(one)
+        if checked.reason is not None:
+            self._report.statements += 1
+            self._report.dropped.append(DroppedStatement(one.text, checked.reason))
+            for held in reversed(self._held):
+                if not held.statement.is_frame:
+                    break
+                held.emptied = True
+            return
+        self._gap = ""
+        verdict = checked.verdict if checked.places else "uncited"
+        if not one.is_frame:
+            self._report.statements += 1
+            setattr(self._report, verdict, getattr(self._report, verdict) + 1)
+        citations = [
+            Citation(n, self._contexts[n - 1], place.start, place.end, (0, 0), checked.verdict)
+            for n, place in checked.places
+        ]
+        text = _with_marks(answer[one.start : one.end], {place.n for place in citations}, len(self._contexts))
+        self._held.append(_HeldStatement(one, gap, text, citations, "unchecked" if one.is_frame else verdict))
+        self._passed = self._passed or bool(checked.places and not one.is_frame)
+        if self._passed and not one.is_frame:
+            self._release()
+
+    def _leave_out_emptied(self, following: Statement) -> None:
+        """Leave out frames without a statement where another frame, or a sentence after a list, follows."""
+        ends = {"heading"} if following.kind == "heading" else {"lead", "header"}
+        if following.kind in ("item", "row"):
+            return
+        while self._held and self._held[-1].emptied and (following.is_frame or self._held[-1].statement.kind in ends):
+            self._gap = _wider(self._held.pop().gap, self._gap)
+
+    def _release(self) -> None:
+        for held in self._held:
+            self._text += (held.gap if self._text else held.gap.lstrip()) + held.text
+            place = len(self._text) - len(held.text), len(self._text)
+            self._citations += (replace(one, statement=place) for one in held.citations)
+            numbers = dict.fromkeys(one.n for one in held.citations)
+            self._statements.append(AnswerStatement(*place, held.verdict, list(numbers)))
+        self._held.clear()
+
+
+def _layout(gap: str) -> str:
+    """Return what of the text between two statements is layout: white space, punctuation and the signs of Markdown.
+
+    A citation there belongs to no statement, and "[9†text]" may have any text; symbols may be letters in disguise.
+    """
+    return "".join(one for one in CITATION.sub("", gap) if one.isspace() or one in _SIGNS or category(one)[0] == "P")
+
+
+def _wider(before: str, gap: str) -> str:
+    """Return the gap that keeps more of the layout, of two around a statement that is left out."""
+    bare = bool(before.strip()) and not gap.strip()
+    return before if bare or ("\n" in before and "\n" not in gap) else gap
+
+
+def _with_marks(text: str, kept: Collection[int], contexts: int) -> str:
+    """Return a statement without the citations that are not kept."""
+
+    def marks(found: re.Match[str]) -> str:
+        numbers = [number for one in CITATION.finditer(found["marks"]) for number in cited_numbers(one[0], contexts)]
+        left = "".join(f"[{number}]" for number in numbers if number in kept)
+        return found["gap"] + left if left else ""
+
+    return _MARKS.sub(marks, text).strip()

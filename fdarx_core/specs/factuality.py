@@ -1,0 +1,326 @@
+"""The specification of a factuality run: claims of answers, verdicts by evidence, scores and safety flags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchFilesConfig, Names, check_roles
+from fdarx_core.specs.running import MeasuringSpec, OpenedJob
+
+if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
+    from fdarx_core.factuality.evidence import EvidenceSource
+    from fdarx_core.llm import ModelConfig
+    from fdarx_core.pipeline.factuality import FactualityEvaluation
+    from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
+    from fdarx_core.records import CheckedAnswer, Reject
+    from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers
+
+_YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
+_SPAN = "2014-2024"
+_NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email"}
+_IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores", "rxnorm"}
+
+
+class FactualitySpec(BatchFilesConfig, MeasuringSpec):
+    """The factuality of answers: the options of `fdarx factuality`, and of `fdarx_core.score_factuality`."""
+
+    job: ClassVar[str] = "score_factuality"
+
+    predictions: Names = Field(min_length=1)
+    """answers to check: files (jsonl, json, csv, parquet) with a question and an answer in each row, or finished runs
+    of `fdarx evaluate` or `fdarx evaluate-rag`"""
+    evidence: str
+    """source of evidence: labels:RUN (passages of the question's own label in a build), all-labels:RUN, index:INDEX (of
+    `fdarx index`), file:PATH (rows of texts), or pubmed"""
+    out: str
+    """run directory to write, on disk or s3://; repeat the command to resume a run"""
+    references: Names = Field(default_factory=list)
+    """files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by question; without
+    them there is no completeness, and no correlation with it"""
+    models: Names = Field(default_factory=list)
+    """YAML files that list models, see docs/models.md"""
+    claims: str = BASELINE
+    """what extracts claims: baseline (each sentence is a claim), or a name of --models"""
+    entailment: str = Field("auto", validate_default=True)
+    """engine that judges claims: a name of --models, which also checks the answers against labels for safety flags, an
+    NLI cross-encoder's directory or name on the hub (general and biomedical name two), or exact (quotations alone);
+    auto takes the model of --claims, else a cross-encoder that is on this machine (FDARX_VERIFIER names its directory),
+    else exact"""
+    compare_entailment: str | None = None
+    """second engine, named in the same way, to compare with the first as one of the ablations"""
+    nli_labels: Names = Field(default_factory=list)
+    """classes of the NLI model's outputs in order, if its configuration does not name them"""
+    threshold: float = Field(0.7, gt=0, le=1)
+    """minimum probability with which a passage decides a claim"""
+    k: int = Field(5, ge=1, le=100)
+    """passages for each claim"""
+    weights: str = "0.3,0.4,0.3"
+    """weights of similarity, support and absence of contradiction in FAS; their sum must be 1"""
+    least_coverage: float = Field(0.5, ge=0, le=1)
+    """least share of claims with a passage on their drug from which FAS is reported"""
+    least_decided: float = Field(0.5, ge=0, le=1)
+    """least share of decided claims from which FAS is reported; also of statements"""
+    engine_scores: Names = Field(default_factory=list)
+    """files of `fdarx verify --out` with the engines' figures on marked pairs, to show with the results"""
+    safety: str | None = None
+    """build with the labels for safety flags, which need a language model as --entailment (that of labels:RUN and
+    all-labels:RUN)"""
+    retriever: str | None = None
+    """retriever of the evidence: bm25, tfidf, hybrid, or one of an installed package (hybrid where an embedding model
+    is available, else bm25)"""
+    cosine_model: str | None = None
+    """local directory of a sentence-transformers model, for the similarity without BERTScore, and for hybrid retrieval
+    of the evidence"""
+    rxnorm: str | None = None
+    """RxNorm's names of drugs, a folder or zip of `fdarx fetch --names`, for names that the labels of --safety do not
+    have (mostly brands)"""
+    years: str = _SPAN
+    """years of publication of the PubMed articles"""
+    pubmed_url: str | None = None
+    """address of Entrez, if it is not NCBI's"""
+    pubmed_email: str | None = None
+    """e-mail address at which NCBI can contact you before it blocks your address"""
+    sample: int | None = Field(None, ge=1)
+    """number of questions whose answers are checked, drawn at random (all)"""
+    resamples: int = Field(10_000, ge=100)
+    """number of bootstrap resamples; more give more stable intervals"""
+
+    @field_validator("weights", mode="after")
+    @classmethod
+    def _weigh(cls, given: str) -> str:
+        from fdarx_core.factuality.scores import Weights  # importing it takes longer than showing help may
+
+        Weights.read(given)
+        return given
+
+    @field_validator("entailment", mode="after")
+    @classmethod
+    def _at_hand(cls, given: str, info: ValidationInfo) -> str:
+        if given != "auto":
+            return given
+        from fdarx_core.verify.nli_model import default_engine
+
+        named = info.data.get("claims", BASELINE)
+        return default_engine().removeprefix("cross-encoder:") if named == BASELINE else str(named)
+
+    @field_validator("years", mode="after")
+    @classmethod
+    def _span(cls, given: str) -> str:
+        first_and_last(given)
+        return given
+
+    @field_validator("evidence", mode="after")
+    @classmethod
+    def _named(cls, given: str) -> str:
+        from fdarx_core.factuality.evidence import parse_evidence
+
+        parse_evidence(given)
+        return given
+
+    def open(self) -> OpenedJob:
+        """Load the models, and read the answers and the evidence.
+
+        Raises ModelsError for a model that can't be used, ModelMissing for a directory, StorageError for a run, and
+        ValueError for other options.
+        """
+        from fdarx_core.factuality.evidence import open_evidence
+        from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation
+        from fdarx_core.pipeline.factuality_steps import FACTUALITY_TASKS
+        from fdarx_core.storage.checked_answers import open_answers, read_references
+
+        setup = self.setup()
+        if setup.from_pubmed and setup.retriever:
+            raise ValueError(f"--retriever {setup.retriever}: PubMed searches by itself; leave --retriever out")
+        source = None  # of PubMed
+        if not setup.from_pubmed:
+            source = open_evidence(setup.evidence, setup.directories, setup.retriever)
+        statements = read_references(self.references)
+        answers = open_answers(self.predictions, statements)
+        summary = answers.summary()
+        chosen = summary.chosen(self.sample, self.seed)
+        source_rejects = source.rejects if source else ()
+        rejects = [*statements.rejects, *source_rejects]
+        intake = {
+            "intake": {
+                "rows": summary.rows,
+                "answers": summary.answers,
+                "rejects": summary.rejects,
+                "questions": len(summary.questions),
+                "questions_chosen": len(chosen),
+                "models": dict(summary.models),
+            },
+            "references": {
+                "rows": len(statements.rows) + len(statements.rejects),
+                "questions": len(statements.rows),
+                "rejects": len(statements.rejects),
+                "matched": summary.statements,
+                "answers_with_statements": summary.with_statements,
+            },
+            "evidence_rejects": len(source_rejects),
+        }
+
+        def make(**how: Any) -> FactualityEvaluation:
+            return FactualityEvaluation(
+                spec=setup,
+                rows=lambda: _rows(answers, chosen, rejects),
+                input_info=intake,
+                seed=self.seed,
+                resamples=self.resamples,
+                **how,
+            )
+
+        return OpenedJob(
+            config=self.identity(setup, source, summary),
+            make=make,
+            used=setup.used,
+            size=summary.answers,
+            read=[self.bertscore_model, self.cosine_model, setup.safety],
+            code_version=CODE_VERSION,
+            prompts=[task.prompt for task in FACTUALITY_TASKS.values()],
+            lines=lambda place: _intake_lines(intake, f", see {place}" if place else ""),
+        )
+
+    def setup(self) -> FactualitySetup:
+        """Return what is scored and how. Raises ModelsError, ModelMissing, StorageError and ValueError as `open`."""
+        from fdarx_core.factuality.evidence.entrez import PubMedSettings
+        from fdarx_core.factuality.scores import ScoringMethod, Weights
+        from fdarx_core.llm import ModelsError
+        from fdarx_core.pipeline.factuality_steps import FactualitySetup
+        from fdarx_core.retrieval.models import ModelDirectories
+
+        models = self.loaded_models()
+        check_roles({"claims": self.claims}, models)
+        self.check_bertscore()
+        engine, compared = self._engine("--entailment", self.entailment, models), None
+        if self.compare_entailment is not None:
+            compared = self._engine("--compare-entailment", self.compare_entailment, models)
+            if engine.name == compared.name:
+                raise ModelsError(
+                    f"--compare-entailment {self.compare_entailment}: --entailment has the same name; compare another"
+                )
+        safety = self._safety()
+        if self.rxnorm and not safety:
+            raise ValueError("--rxnorm finds drugs for safety flags, which need labels: give --safety RUN")
+        entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
+        setup = FactualitySetup(
+            evidence=self.evidence,
+            retriever=self.retriever,
+            engine=engine,
+            compared=compared,
+            claims=self.claims,
+            models=models,
+            scoring=ScoringMethod(
+                threshold=self.threshold,
+                k=self.k,
+                weights=Weights.read(self.weights),
+                least_coverage=self.least_coverage,
+                least_decided=self.least_decided,
+                measured=self._measured(models, {one.name for one in (engine, compared) if one}),
+            ),
+            safety=safety,
+            rxnorm=self.rxnorm or "",
+            bertscore=self.bertscore_model,
+            bertscore_layers=self.bertscore_layers,
+            encoder=ModelDirectories(cosine=self.cosine_model).of("cosine") if self.cosine_model else None,
+            years=first_and_last(self.years),
+            pubmed=PubMedSettings.model_validate({name: value for name, value in entrez.items() if value}),
+            max_requests=self.max_requests,
+            max_cost=self.max_cost,
+            batch_files=self.batch_files,
+        )
+        self.check_prices(setup.used)
+        self.check_batch_files(setup.used)
+        return setup
+
+    def identity(self, setup: FactualitySetup, source: EvidenceSource | None, summary: AnswerSummary) -> dict[str, Any]:
+        """Return the options and answers that can change the results of a run; they identify it."""
+        from fdarx_core.labels.rxnorm import read_rxnorm
+        from fdarx_core.records import content_id
+
+        return {
+            **self.model_dump(mode="json", exclude=_NOT_RESULTS | _IDENTIFIED_BY_CONTENT | PRESENTATION),
+            "safety": setup.safety,
+            "rxnorm": content_id(repr(read_rxnorm(setup.rxnorm))) if setup.rxnorm else "",
+            "engine_scores": {name: content_id(str(kept)) for name, kept in setup.scoring.measured.items()},
+            "asked": {name: model.request_parameters for name, model in setup.used.items()},
+            "evidence": self.evidence if source is None else dict(source.identity),
+            "answers": summary.digest,
+        }
+
+    def _engine(self, option: str, given: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
+        from fdarx_core.pipeline.factuality_steps import EngineSpec
+        from fdarx_core.retrieval.models import ModelMissing
+        from fdarx_core.verify.nli_model import check_nli, name_of
+
+        if given == "exact":
+            return EngineSpec()
+        if given in models:
+            return EngineSpec("judge", given)
+        try:
+            labels = tuple(self.nli_labels) or None
+            check_nli(given, labels)
+        except ModelMissing as error:
+            known = ", ".join(("exact", *models))
+            raise ModelMissing(f"{option} {given}: {error} (or one of {known})") from error
+        return EngineSpec("nli", name_of(given), given, labels)
+
+    def _measured(self, models: Mapping[str, ModelConfig], names: Collection[str]) -> dict[str, Any]:
+        """Return the figures of these engines on marked pairs. Raises ValueError for those of another engine."""
+        from fdarx_core.evaluation.verifier_scores import read_engine_scores
+        from fdarx_core.storage import Location
+
+        known = {getattr(model, "model", name): name for name, model in models.items() if name in names}
+        found: dict[str, Any] = {}
+        for file in self.engine_scores:
+            kept = read_engine_scores(Location(file))
+            name = known.get(kept["engine"], kept["engine"])
+            if name not in names:
+                raise ValueError(f"--engine-scores {file} is of {name}, but {' and '.join(sorted(names))} judge here")
+            found[name] = kept
+        return found
+
+    def _safety(self) -> str:
+        """Return the run with the labels, "" for none. Raises StorageError if it is not a finished build."""
+        from fdarx_core.factuality.evidence import parse_evidence
+        from fdarx_core.storage.benchmark_reader import open_build
+
+        kind, of_evidence = parse_evidence(self.evidence)
+        place = self.safety or (of_evidence if kind in ("labels", "all-labels") else "")
+        return str(open_build(place).root) if place else ""
+
+
+def first_and_last(given: str) -> tuple[int, int]:
+    """Return the first and the last year. Raises ValueError for other forms than 2014-2024 and 2020."""
+    found = _YEARS.fullmatch(given.strip())
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if first > last:
+        raise ValueError(f"write the first and the last year, as {_SPAN}")
+    return first, last
+
+
+def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:
+    from fdarx_core.records import Reject
+
+    yield from rejects
+    yield from (one for one in answers if isinstance(one, Reject) or one.question_id in chosen)
+
+
+def _intake_lines(info: Mapping[str, Any], where: str) -> list[str]:
+    """Return what to tell the user of answers and references that can't be used; `where` follows their number."""
+    intake, statements = info["intake"], info["references"]
+    lines = []
+    if rejects := intake["rejects"] + statements["rejects"] + info["evidence_rejects"]:
+        lines.append(f"{rejects} rows can't be used{where}")
+    if not statements["rows"]:
+        lines.append("no reference statements (--references): no completeness, and no correlations with it")
+    elif statements["matched"] < statements["questions"]:
+        unmatched = statements["questions"] - statements["matched"]
+        lines.append(f"{unmatched} of {statements['questions']} questions of the references match no answer")
+    if statements["rows"] and statements["answers_with_statements"] < intake["answers"]:
+        lacking = intake["answers"] - statements["answers_with_statements"]
+        lines.append(f"{lacking} of {intake['answers']} answers have no reference statements")
+    return lines

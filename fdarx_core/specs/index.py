@@ -1,0 +1,142 @@
+"""The specification of an index: documents, or the labels of runs, in which answers are looked up."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import Field, model_validator
+
+from fdarx_core.specs.options import RunningConfig, SharedGpuConfig
+from fdarx_core.specs.running import JobSpec, local_or_ray, no_progress
+
+if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
+    from fdarx_core.pipeline.executor import Executor
+    from fdarx_core.pipeline.indexing import Indexing
+    from fdarx_core.pipeline.job import Progress
+    from fdarx_core.storage.sources import Inputs
+
+_MANY_LABELS = 2_000
+
+
+class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
+    """An index of documents: the options of `fdarx index`, and of `fdarx_core.index`."""
+
+    documents: list[str] = Field(default_factory=list)
+    """documents to index: labels in SPL (XML, bulk releases of DailyMed), of all types and routes; txt, md, html, pdf
+    (scanned pages need the extra ocr), jsonl of {title, text}; zips, folders and globs of these; or runs of
+    `fdarx build`; on disk or s3://"""
+    out: str
+    """folder of the index, on disk or s3://; an existing index is updated"""
+    chunk_size: int = Field(10_000, ge=200)
+    """maximum number of characters of a chunk; labels are always indexed by passage"""
+    overlap: int = Field(2_000, ge=0)
+    """characters that a chunk shares with the previous one"""
+    cosine_model: str | None = None
+    """local directory of a sentence-transformers model (all-MiniLM-L6-v2, if installed)"""
+    query_instruction: str | None = None
+    """instruction that the model reads before a question (from the model's directory, if it has one)"""
+    words_only: bool = False
+    """make no vectors, so that only lexical search is possible; this is fast, and needs no model and no torch"""
+    remove: list[str] = Field(default_factory=list)
+    """documents to drop, by id or source"""
+    rebuild: bool = False
+    """build the index again from --documents only, for example with another model or chunk size"""
+
+    @model_validator(mode="after")
+    def _sensible(self) -> IndexSpec:
+        if not self.documents and not self.remove:
+            raise ValueError("nothing to do: give --documents, or --remove")
+        if self.overlap >= self.chunk_size:
+            raise ValueError(f"--overlap {self.overlap} must be less than --chunk-size {self.chunk_size}")
+        return self
+
+    def model(self) -> str | None:
+        """Return the directory of the model of the vectors; None, with a message on standard error, if there is none.
+
+        Raises ModelMissing if a model was named and can't be used.
+        """
+        if self.words_only:
+            return None
+        from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
+
+        try:
+            directory = ModelDirectories(cosine=self.cosine_model).of("cosine")
+            check_installed("cosine")
+            return directory
+        except ModelMissing as error:
+            if self.cosine_model:
+                raise
+            print(f"no vectors, so only lexical search is possible: {error}", file=sys.stderr)
+            return None
+
+    def open(self) -> OpenedIndex:
+        """Find the documents and the model. Raises ValueError, StorageError, and ModelMissing as `model`."""
+        from fdarx_core.extras import require
+
+        require("documents")
+        from fdarx_core.documents import find_documents, is_benchmark
+        from fdarx_core.retrieval.index.store import IndexStore
+        from fdarx_core.storage import Location
+        from fdarx_core.storage.sources import Inputs
+
+        runs = [one for one in self.documents if is_benchmark(one)]
+        sources = [one for one in self.documents if one not in runs]
+        place, model = Location(self.out), self.model()
+        found = find_documents(sources) if sources else Inputs()
+        if not self.documents and IndexStore(place).current() is None:
+            raise ValueError(f"--remove: there is no index at {place}")
+        place.check_writable()  # after the other arguments, because it makes the folder
+        return OpenedIndex(self, model, found, runs)
+
+    def run(self, executor: Executor | None = None, progress: Progress | None = None) -> Indexing:
+        """Make or update the index; return what was done.
+
+        Args:
+            executor: Where it runs; by default in this process, or on Ray if Ray is running in it already.
+            progress: Called with the phase, the finished units, their number and a note.
+
+        Raises:
+            ValueError: The options can't be used, or the index was made with another model or other chunks.
+        """
+        return self.open().run(executor or local_or_ray(self.executor, self.demand), progress or no_progress)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedIndex:
+    """An index whose documents and model are found: `runs` are those of the documents that are builds."""
+
+    spec: IndexSpec
+    model: str | None
+    found: Inputs
+    runs: list[str]
+
+    @property
+    def long(self) -> bool:
+        """Whether the work takes longer than starting Ray: embedding, and parsing many labels."""
+        from fdarx_core.documents import may_hold_labels
+
+        return self.model is not None or sum(map(may_hold_labels, self.found.sources)) > _MANY_LABELS
+
+    def run(self, executor: Executor, progress: Progress) -> Indexing:
+        """Make or update the index; return what was done. Raises as `IndexSpec.run`."""
+        from fdarx_core.pipeline.indexing import Indexing
+        from fdarx_core.records import Reject
+        from fdarx_core.storage import Location, write_records
+
+        spec = self.spec
+        indexing = Indexing(
+            executor=executor,
+            place=Location(spec.out),
+            chunk_size=spec.chunk_size,
+            overlap=spec.overlap,
+            model=self.model,
+            instruction=spec.query_instruction,
+            tell=progress,
+            rebuild=spec.rebuild,
+        )
+        indexing.run(self.found, self.runs, spec.remove)
+        if indexing.rejects:
+            write_records(indexing.place / "rejects.parquet", indexing.rejects, Reject)
+        return indexing

@@ -1,0 +1,295 @@
+"""The options of jobs as pydantic models, and the parts that several jobs share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
+    from fdarx_core.llm import ModelConfig
+    from fdarx_core.pipeline.executor import Demand
+    from fdarx_core.rag.search import Role
+
+BASELINE = "baseline"
+"""The name of the built-in rules among models."""
+
+PRESENTATION = frozenset({"quiet", "verbose", "as_json"})
+"""Options of every job that change what it prints, and nothing else."""
+
+_COMPUTING = {"cpus", "gpus", "gpus_per_actor", "executor", "asking_workers"}
+HOW = {"out", "models", "reuse", "max_requests", "max_cost", "plan", "batch", "batch_files", *_COMPUTING}
+"""Options of a job that asks models that change none of its results."""
+
+
+_ASKING = Group("Asking models", sort_key=1)
+_RUNNING = Group("Running", sort_key=2)
+_RESOURCES = Group("Resources", sort_key=3)
+OUTPUT = Group("Output", sort_key=4)
+
+
+class JobConfig(BaseModel):
+    """The base of all jobs' options. A field's docstring is its help text; unknown options are refused."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True, use_attribute_docstrings=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for field in cls.model_fields.values():
+            field.description = " ".join((field.description or "").split())
+
+    quiet: Annotated[bool, Parameter(alias="-q", group=OUTPUT)] = False
+    """show no progress"""
+    verbose: Annotated[bool, Parameter(alias="-v", group=OUTPUT)] = False
+    """also log messages of the libraries"""
+    as_json: Annotated[bool, Parameter(name="--json", group=OUTPUT)] = False
+    """print the result as one JSON object, and nothing else on standard output"""
+
+
+class ComputingConfig(JobConfig):
+    """The resources of this machine that a job uses."""
+
+    cpus: Annotated[int | None, Parameter(group=_RESOURCES)] = Field(None, ge=1)
+    """number of CPUs of this machine to use (all); on a cluster, the CPUs to ask for, also of machines that are still
+    to be added (those that are there, and more and more of them while tasks wait)"""
+
+    @property
+    def demand(self) -> Demand:
+        """What the job asks a cluster for, by those of these options that it has."""
+        from fdarx_core.pipeline.executor import Demand  # importing it takes longer than showing help may
+
+        more = {name: getattr(self, name, None) for name in ("gpus", "gpus_per_actor", "asking_workers")}
+        return Demand(self.cpus, on_cluster=bool(os.environ.get("RAY_ADDRESS")), **more)
+
+
+class GpuConfig(ComputingConfig):
+    """The GPUs that a job asks for, whether the machines are there already or are still to be added."""
+
+    gpus: Annotated[int | None, Parameter(group=_RESOURCES)] = Field(None, ge=0)
+    """number of GPUs to use; on a cluster, the GPUs to ask for, also of machines that are still to be added: the job
+    waits for the first of them (those that are there); 0 computes on CPUs"""
+
+
+class SharedGpuConfig(GpuConfig):
+    """The GPUs of a job whose models may share a GPU."""
+
+    gpus_per_actor: Annotated[float | None, Parameter(group=_RESOURCES)] = Field(None, gt=0, le=1)
+    """fraction of a GPU for each process that holds a model (1, or an equal share where several kinds of models compute
+    at the same time)"""
+
+
+class RunningConfig(ComputingConfig):
+    """The place where a job runs."""
+
+    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = "auto"
+    """where work runs: `local` in this process; `ray` on all CPUs of this machine, or on the cluster of RAY_ADDRESS;
+    `auto` uses this process for small jobs"""
+
+    @property
+    def asking_executor(self) -> Literal["auto", "local", "ray"]:
+        """The executor on which the job runs, by name."""
+        return self.executor
+
+
+class AskingConfig(RunningConfig):
+    """Limits of requests, and runs whose responses are reused."""
+
+    reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(default_factory=list)
+    """other runs whose responses are used for identical requests, which saves their cost"""
+    max_requests: Annotated[int | None, Parameter(group=_ASKING)] = Field(None, ge=1)
+    """stop cleanly after this many requests to models; repeat the command to resume (no limit)"""
+    max_cost: Annotated[float | None, Parameter(group=_ASKING)] = Field(None, gt=0)
+    """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
+    plan: Annotated[bool, Parameter(group=_ASKING)] = False
+    """send no requests; only print requests, tokens and cost per task and model"""
+    asking_workers: Annotated[int | None, Parameter(group=_RUNNING)] = Field(None, ge=1, le=64)
+    """processes that send the requests on Ray, each with an equal share of the limits in --models; one sends about
+    3,000 requests a second (one for each 2,000 requests a second that these limits allow; one with --max-requests or
+    --max-cost)"""
+
+    def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
+        """Raise ModelsError if a limit of cost is set and a model that is asked has no prices."""
+        from fdarx_core.llm import ModelsError
+
+        unpriced = [name for name, model in used.items() if model.prices is None]
+        if self.max_cost is not None and unpriced:
+            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+
+
+class BatchFilesConfig(AskingConfig):
+    """Whether requests go into files that another program answers."""
+
+    batch_files: Annotated[str | None, Parameter(group=_ASKING)] = None
+    """folder for batch files of requests to models, which `vllm run-batch` or any other program answers; no server is
+    asked; the same command reads the outputs and goes on, with exit code 3 until all requests have replies; see
+    docs/models.md"""
+
+    @property
+    def asking_executor(self) -> Literal["auto", "local", "ray"]:
+        """The executor: with `batch_files` this process, in which each file is read and written once."""
+        return "local" if self.batch_files else self.executor
+
+    def check_batch_files(self, used: Mapping[str, ModelConfig]) -> None:
+        """Raise ModelsError if files are asked for where they are not written, or for a model of another API.
+
+        Raises StorageError where the folder cannot be written.
+        """
+        from fdarx_core.llm import ModelsError
+        from fdarx_core.storage import Location
+
+        if self.batch_files is None:
+            return
+        if self.executor == "ray":
+            raise ModelsError("--batch-files works in this process; leave out --executor ray")
+        for name, model in used.items():
+            if model.batch_api and model.kind != "openai":
+                raise ModelsError(
+                    f"model {name}: --batch-files writes OpenAI's format, not that of kind {model.kind}; set kind: "
+                    "openai, or batch_api: false to send its requests to its server"
+                )
+        if not self.plan:
+            Location(self.batch_files).check_writable()
+
+
+class BatchConfig(BatchFilesConfig):
+    """Whether requests go through the vendors' batch APIs."""
+
+    batch: Annotated[bool, Parameter(group=_ASKING)] = False
+    """send requests to models through the batch APIs of their servers: half the price, results within a day; the same
+    command collects the batches of an interrupted job; see docs/models.md"""
+
+    @property
+    def asking_executor(self) -> Literal["auto", "local", "ray"]:
+        """The executor: with `batch` this process, which has all parts in progress at once."""
+        return "local" if self.batch else super().asking_executor
+
+    def check_batch(self, used: Mapping[str, ModelConfig], out: str) -> None:
+        """Raise ModelsError if batches are asked for where they are not made, or of a server without a batch API.
+
+        `used` are the models to ask, `out` is the run directory.
+        """
+        from fdarx_core.llm import ModelsError
+        from fdarx_core.pipeline.asking import check_batch_apis
+        from fdarx_core.storage import Location
+
+        if self.batch and self.batch_files:
+            raise ModelsError("--batch asks servers, and --batch-files asks none; leave one of them out")
+        if self.batch and self.executor == "ray":
+            raise ModelsError("--batch works in this process; leave out --executor ray")
+        if self.batch and not self.plan:
+            check_batch_apis(used.values(), Location(out) / "responses")
+
+
+def load_all(files: Sequence[str], *, check_access: bool = True) -> dict[str, ModelConfig]:
+    """Return the models of several files, by name; `baseline` among them names the built-in rules, and no file.
+
+    `check_access`: also check what this machine needs to reach their servers.
+    Raises ModelsError for a file that can't be used, or a name that two of them give.
+    """
+    from fdarx_core.llm import ModelsError, load_models
+
+    models: dict[str, ModelConfig] = {}
+    for file in files:
+        if file == BASELINE:
+            continue
+        for name, model in load_models(file, check_access=check_access).items():
+            if name in models:
+                raise ModelsError(f"{file}: model {name}: another file has a model of that name; give it another")
+            models[name] = model
+    return models
+
+
+def unknown_model(models: Mapping[str, ModelConfig]) -> str:
+    """Return the message for a name that none of the models has."""
+    return f"there is no such model; known are {', '.join((BASELINE, *models))}; see --models, in Python fdarx.Model"
+
+
+class BertscoreConfig(JobConfig):
+    """BERTScore's model."""
+
+    bertscore_model: str | None = None
+    """local directory of a model for BERTScore, such as roberta-large; without it BERTScore is not computed"""
+    bertscore_layers: int | None = Field(None, ge=1)
+    """number of layers of that model to use (the choice of bert-score's authors for this model)"""
+
+    def check_bertscore(self) -> None:
+        """Raise ModelMissing if the given model can't be used."""
+        from fdarx_core.evaluation.similarity import check_model
+        from fdarx_core.retrieval.models import ModelMissing
+
+        if self.bertscore_model is None:
+            return
+        try:
+            check_model(self.bertscore_model, self.bertscore_layers)
+        except (ImportError, ValueError) as error:
+            raise ModelMissing(f"--bertscore-model: {error}") from error
+
+
+def at_commas(given: list[str]) -> list[str]:
+    """Return the entries of a list, which commas may separate as well, each once."""
+    parts = [part.strip() for one in given for part in one.split(",")]
+    return list(dict.fromkeys(part for part in parts if part))
+
+
+Names = Annotated[list[str], AfterValidator(at_commas)]
+"""A list of names, with commas or spaces between."""
+
+
+def check_names(given: list[str], known: Iterable[str], kind: str) -> list[str]:
+    """Return the names that were given. Raises ValueError for a name that is not among the known ones of this kind."""
+    if unknown := [one for one in given if one not in {*known}]:
+        raise ValueError(f"there is no {kind} {unknown[0]}; known are {', '.join(known)}")
+    return given
+
+
+def one_of(known: Iterable[str], kind: str) -> AfterValidator:
+    """Return the check of a field whose names must be among the known ones of this kind."""
+    return AfterValidator(lambda given: check_names(given, known, kind))
+
+
+class ModelRoles(BaseModel):
+    """The names of the models that answer, rewrite and score, and the directories of the others."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    answerer: str = BASELINE
+    """model that answers from the passages: a name of --models"""
+    hypothesis: str | None = None
+    """model that writes hypothetical answers; a model tuned on the domain is best (the answerer)"""
+    rewriter: str | None = None
+    """model that writes the passages of HyDE and the questions of multiquery (the answerer)"""
+    scorer: str | None = None
+    """model of the scoring agent of the post-processing (the answerer)"""
+    cosine_model: str | None = None
+    """local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"""
+    reranker_model: str | None = None
+    """local directory of a BGE reranker; without it, reranking is not available"""
+
+    @property
+    def roles(self) -> dict[Role, str]:
+        """The name of the model in each role."""
+        return {
+            "answerer": self.answerer,
+            "hypothesis": self.hypothesis or self.answerer,
+            "rewriter": self.rewriter or self.answerer,
+            "scorer": self.scorer or self.answerer,
+        }
+
+
+class RolesConfig(ModelRoles, JobConfig):
+    """The models, and the role of each."""
+
+    models: Names = Field([BASELINE])
+    """`baseline` (built-in rules), and YAML files that list models, see docs/models.md"""
+
+
+def check_roles(roles: Mapping[Any, str], models: Mapping[str, ModelConfig]) -> None:
+    """Raise ModelsError for a name that is not the name of a model; the keys are the options' names."""
+    from fdarx_core.llm import ModelsError
+
+    for role, name in roles.items():
+        if name not in {BASELINE, *models}:
+            raise ModelsError(f"--{role} {name}: {unknown_model(models)}")
