@@ -19,7 +19,6 @@ from fdarx_core.llm.attempts import PendingRequest, chat_span
 from fdarx_core.llm.batch_formats import OPENAI_BATCHES, custom_id_of, most_cost
 from fdarx_core.llm.failures import SHAPE_ERRORS, Failure, ReplyPending
 from fdarx_core.llm.http_endpoint import HttpEndpoint
-from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.wire_formats import Completion, Messages, ServerFeatures
 from fdarx_core.storage import Location
@@ -55,8 +54,6 @@ class BatchFileEndpoint(HttpEndpoint):
     ) -> None:
         # How often a request is asked is up to who runs the command again.
         super().__init__(config.model_copy(update={"max_tries": sys.maxsize, "max_wait_s": sys.float_info.max}))
-        self.limits = RequestLimiter(sys.maxsize, None, None)
-        self._warmup = PrefixWarmup(enabled=False)
         self._folder, self._stored = folder, stored
         self._features_file = folder / f"features-{config.name}.json"
         self._reading = asyncio.Lock()

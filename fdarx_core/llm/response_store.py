@@ -128,14 +128,6 @@ class ResponseStore:
                 own = {key: [self._own[key]] for key in listed if key in self._own}
                 return {key: sorted(names) for key, names in found.items()} | own
 
-    def has_written(self, key: str) -> bool:
-        """Return whether this process has written the key and remembers it by itself. Waits for nothing."""
-        return key in self._own
-
-    def has_only_written(self) -> bool:
-        """Return whether all keys of the store are ones that `has_written` knows. Waits for nothing."""
-        return self._index is not None and not any(source.count for source in self._index.sources)
-
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Return the stored responses by key. A segment that is no longer readable counts as missing."""
         responses: dict[str, Response] = {}
