@@ -98,7 +98,7 @@ class LabelListing:
     def add(self, labels: Iterable[ListedLabel]) -> None:
         for label in labels:
             known = self.labels.get(label.set_id, label)
-            self.labels[label.set_id] = max(known, label, key=lambda one: one.version)
+            self.labels[label.set_id] = max(known, label, key=lambda listed: listed.version)
 
     def reject(self, name: str, reason: str, detail: str) -> None:
         self.rejects.setdefault(name, Reject(id=name, stage="list", reason=reason, detail=detail))

@@ -63,12 +63,12 @@ class Model:
         max_cost: float | None = None,
         **options: Any,
     ) -> None:
-        given = {name: value for name, value in (("base_url", base_url), ("api_key", api_key)) if value is not None}
+        server = {name: value for name, value in (("base_url", base_url), ("api_key", api_key)) if value is not None}
         self.config: ModelConfig | None = None
         if model != BASELINE:
-            self.config = _config(model, options | given)
-        elif options or given:
-            raise ModelsError(f"baseline takes no options, but was given {', '.join(sorted(options | given))}")
+            self.config = _config(model, options | server)
+        elif options or server:
+            raise ModelsError(f"baseline takes no options, but was given {', '.join(sorted(options | server))}")
         if max_cost is not None and (self.config is None or self.config.prices is None):
             raise ModelsError("max_cost needs the model's prices, such as prices={'input': 0.5, 'output': 2}")
         self.name = self.config.name if self.config else BASELINE

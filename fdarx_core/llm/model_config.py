@@ -31,7 +31,7 @@ CHARACTERS_PER_TOKEN = 4.0
 many labels, 3.7 to 4.6 on most single ones, 4.4 to 4.7 on short questions and answers (benchmarks/RESULTS.md)."""
 _KINDS = ("openai", "anthropic")
 KINDS_GROUP = "fdarx.model_kinds"
-"""The entry point group by which other packages add APIs; each entry point names a `WireFormat`."""
+"""The entry point group by which other packages add APIs; each entry point names an `OpenAIFormat`."""
 FRAME_TOKENS = 4
 """Tokens that a chat template adds to each message."""
 
@@ -215,8 +215,8 @@ class ModelConfig(BaseModel):
     @property
     def engine(self) -> str:
         """What answers: the kind of API, the model's id, and the sampling parameters that were given."""
-        given = [f"{name} {value}" for name, value in sorted(self.sampling.items())]
-        return ", ".join([f"{self.kind} {self.model}", *given])
+        parameters = [f"{name} {value}" for name, value in sorted(self.sampling.items())]
+        return ", ".join([f"{self.kind} {self.model}", *parameters])
 
     @property
     def warms_prefixes(self) -> bool:

@@ -152,14 +152,14 @@ class ResponseStore:
 
     def take_over(self, other: ResponseStore) -> None:
         """Copy another store's segments, so that its requests are not sent again. Call it before `compact`."""
-        there = {str(file).removeprefix(f"{self.root}/") for file in (self.root / _REUSED).list(recursive=True)}
+        copied = {str(file).removeprefix(f"{self.root}/") for file in (self.root / _REUSED).list(recursive=True)}
         targets = {name: f"{_REUSED}{name.removeprefix(_REUSED)}" for name in other.names()}
 
         def copy(name: str) -> None:
             (self.root / targets[name]).write_bytes((other.root / name).read_bytes())
 
         with ThreadPoolExecutor(_READERS) as copiers:
-            for _ in copiers.map(copy, [name for name, target in targets.items() if target not in there]):
+            for _ in copiers.map(copy, [name for name, target in targets.items() if target not in copied]):
                 pass
 
     def put(self, responses: Iterable[Response]) -> None:

@@ -24,7 +24,7 @@ from fdarx_core.llm.failures import (
 )
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.streaming import EventDecoder
-from fdarx_core.llm.wire_formats import WireFormat
+from fdarx_core.llm.wire_formats import OpenAIFormat
 
 _CONNECT_S = 30.0
 _IDLE_S = 4.0
@@ -47,7 +47,7 @@ class HttpTransport:
     address and the key are right; `answered_at` is when it did so last.
     """
 
-    def __init__(self, config: ModelConfig, credentials: Credentials, wire: WireFormat) -> None:
+    def __init__(self, config: ModelConfig, credentials: Credentials, wire: OpenAIFormat) -> None:
         self.answered_at, self.reached = 0.0, False
         self._config, self._credentials, self._wire = config, credentials, wire
         self._url = URL(wire.url(config.base_url)).update_query(config.query)
