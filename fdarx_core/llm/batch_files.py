@@ -97,7 +97,11 @@ class BatchFileEndpoint(HttpEndpoint):
                 return self._read(reply, span)
         if custom_id not in self._pending:
             self._pending.add(custom_id)
-            await self._add(OPENAI_BATCHES.item(custom_id, self._body(pending, messages)))
+            item = OPENAI_BATCHES.item(custom_id, self._body(pending, messages))
+            if len(self._items) >= OPENAI_BATCHES.max_requests or self._size + len(item) > OPENAI_BATCHES.max_bytes:
+                await self._write()
+            self._items.append(item)
+            self._size += len(item)
             self.counters.reserved += most_cost(self.config, messages)
         raise ReplyPending(f"requests to {self.name} wait in {self._folder} for their replies")
 
@@ -149,13 +153,6 @@ class BatchFileEndpoint(HttpEndpoint):
         for custom_id, result in found:
             if custom_id[:_KEY_DIGITS] not in stored:
                 self._results.setdefault(custom_id, []).append(result)
-
-    async def _add(self, item: bytes) -> None:
-        """Add a request to the next file."""
-        if len(self._items) >= OPENAI_BATCHES.max_requests or self._size + len(item) > OPENAI_BATCHES.max_bytes:
-            await self._write()
-        self._items.append(item)
-        self._size += len(item)
 
     async def _write(self) -> None:
         """Write the requests that wait into the next file, and what is known of the server."""

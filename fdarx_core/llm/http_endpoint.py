@@ -267,8 +267,7 @@ class HttpEndpoint(AsyncEndpoint):
         try:
             completion = self._wire.completion(content)
         except SHAPE_ERRORS:
-            detail = f"the reply does not belong to this API: {error_message(reply)}"
-            raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
+            raise _wrong_shape("reply", reply) from None
         cut_whitespace_loop(completion)
         note_completion(span, completion)
         return completion
@@ -306,7 +305,11 @@ class HttpEndpoint(AsyncEndpoint):
             async with aclosing(self._transport.events(body)) as events:
                 try:
                     async for event in events:
-                        if text := received.add(self._delta(event)):
+                        try:
+                            delta = self._wire.delta(event)
+                        except SHAPE_ERRORS:
+                            raise _wrong_shape("event", event) from None
+                        if text := received.add(delta):
                             yield text
                         if received.ended:
                             break
@@ -316,13 +319,6 @@ class HttpEndpoint(AsyncEndpoint):
                     pending.latency_s = time.monotonic() - started
                 await _drain(events)
             note_completion(span, received.completion())
-
-    def _delta(self, event: bytes) -> Completion:
-        try:
-            return self._wire.delta(event)
-        except SHAPE_ERRORS:
-            detail = f"the event does not belong to this API: {error_message(event)}"
-            raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
 
     def _response(self, pending: PendingRequest, completion: Completion) -> Response:
         response = response_to(pending.request, self._credentials.redacted(completion.text), completion.reason)
@@ -365,6 +361,10 @@ def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str
     )
     quoted = text.strip()[:_QUOTED_CHARACTERS] or "(nothing)"
     return [{"role": "assistant", "content": quoted}, {"role": "user", "content": asked}]
+
+
+def _wrong_shape(what: str, content: bytes) -> Failure:
+    return Failure(f"{TRANSIENT}wrong_shape", f"the {what} does not belong to this API: {error_message(content)}")
 
 
 async def _drain(events: AsyncGenerator[bytes, None]) -> None:

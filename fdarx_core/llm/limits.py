@@ -213,25 +213,22 @@ class AdaptiveRateLimiter:
         flooded = self._refused >= _FLOOD_REFUSALS and 2 * self._refused > self._sent
         if seconds < (_FLOODED_S if flooded else _EPOCH_S) or self._sent < _EPOCH_REQUESTS:
             return
-        sent = self._sent / seconds
-        if self._refused > _TOLERATED_SHARE * self._sent:
-            self._slow_down(sent, self._refused / self._sent)
+        sent, share = self._sent / seconds, self._refused / self._sent
+        if share > _TOLERATED_SHARE:
+            self._growth = _FIRST_GROWTH
+            if self._before_cut and share > _halfway_share(*self._before_cut, sent):
+                self._set_rate(max(self._before_cut[0], sent) * _PROBE)
+                self._before_cut = None
+            else:
+                slowest = max(_MIN_RATE, _STEEPEST_CUT * (self.rate or sent))
+                self._set_rate(max(slowest, sent * (1 - share) * _PROBE))
+                self._before_cut = (sent, share)
         elif self._limiter:
             rate = self._growth * self._limiter.rate
             self._set_rate(rate if rate < 4 * sent else None)
             self._before_cut = None
             self._growth = min(_MAX_GROWTH, self._growth**2)
         self._begin_epoch(now)
-
-    def _slow_down(self, sent: float, share: float) -> None:
-        self._growth = _FIRST_GROWTH
-        if self._before_cut and share > _halfway_share(*self._before_cut, sent):
-            self._set_rate(max(self._before_cut[0], sent) * _PROBE)
-            self._before_cut = None
-            return
-        slowest = max(_MIN_RATE, _STEEPEST_CUT * (self.rate or sent))
-        self._set_rate(max(slowest, sent * (1 - share) * _PROBE))
-        self._before_cut = (sent, share)
 
     def _set_rate(self, rate: float | None) -> None:
         if rate is None:

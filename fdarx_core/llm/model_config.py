@@ -64,7 +64,7 @@ def _plain_headers(headers: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"{name!r} is no header of one line")
         if name.lower() in _CLIENT_HEADERS:
             raise ValueError(f"{name} is set by the client; leave it out (proxy_login_env holds the login of a proxy)")
-        if access.names_secret(name) and not access.refers_to_variable(value):
+        if access.names_secret(name) and not access.REFERENCE.search(value):
             raise ValueError(f"{name} looks like a secret; put it into an environment variable and write ${{VARIABLE}}")
     return headers
 
