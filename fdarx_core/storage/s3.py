@@ -121,7 +121,7 @@ def open_output(address: str) -> Iterator[BinaryIO]:
 
 
 stage = open_output
-"""A staged object is one like all others."""
+"""Staged objects are written as all others."""
 
 
 def move(source: str, address: str, tag: str) -> bool:
