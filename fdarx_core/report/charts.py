@@ -14,15 +14,13 @@ from typing import Any, Literal
 from fdarx_core.records import Estimate
 from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.report.page_engine import Cell, Chart, Mark, value_and_interval
-from fdarx_core.report.retention import SankeyDiagram, label_lines, lay_out
+from fdarx_core.report.retention import LINE_HEIGHT, SankeyDiagram, label_lines, lay_out
 
 ROW_COLOR = "#5f7f9f"
 """The color of rows that are no questions."""
 REJECT_COLOR = "#a3a3ab"
-LINE = 18
-"""Pixels of a line of text."""
 NAME_WIDTH = 44
-"""Characters in a line of a name above its bars; longer names are broken into lines."""
+"""Characters in a line of a name above its bars or in a legend; longer names are broken into lines."""
 
 
 def type_color(name: str, default: str = ROW_COLOR) -> str:
@@ -49,8 +47,6 @@ Curve = tuple[str, str, Sequence[tuple[float, float]]]
 
 NUMBER = ",.10g"
 """The format of ticks: as many decimals as their step has."""
-_MOST_LABELS = 7
-"""Labels of a logarithmic axis; with more ticks, only powers of ten are ticks."""
 _Y_AXIS = {"top": 40, "left": 56}
 """The space that the texts of a y axis need, in pixels."""
 
@@ -71,8 +67,10 @@ class Axis:
         return (value - low) / (high - low)
 
     def label(self, value: float) -> str:
-        """Return the text of a tick."""
-        return format(value, self.form).replace("-", "−")
+        """Return the text of a tick; numbers of an axis to 100,000 and more are in thousands or millions."""
+        high = self.ticks[-1]
+        unit, letter = (1e6, "M") if high >= 1e6 else (1e3, "k") if high >= 1e5 else (1, "")
+        return (format(value / unit, self.form) + (letter if value else "")).replace("-", "−")
 
 
 def linear_axis(low: float, high: float, form: str = NUMBER, least_step: float = 0) -> Axis:
@@ -85,40 +83,38 @@ def linear_axis(low: float, high: float, form: str = NUMBER, least_step: float =
 
 
 def logarithmic_axis(low: float, high: float) -> Axis:
-    """Return an axis around a range above 0, with ticks at 1, 2 and 5 times powers of ten."""
+    """Return an axis around a range above 0: with ticks at 1, 2 and 5 times powers of ten, or at powers only."""
     powers = [10.0**power for power in range(floor(log10(low)), ceil(log10(high)) + 1)]
     finer = [power * factor for power in powers for factor in (1, 2, 5)]
     inner = [tick for tick in finer if low < tick < high]
     around = [max(t for t in finer if t <= low), *inner, min(t for t in finer if t >= high)]
-    return Axis(around if len(around) <= _MOST_LABELS else powers, logarithmic=True)
+    return Axis(around if len(around) <= 7 else powers, logarithmic=True)
 
 
 def sankey(flow: SankeyDiagram) -> Chart:
     """Return a retention diagram. Links are as wide as their rows; rejects are gray."""
     tops, scale, height = lay_out(flow)
     last = max(node.column for node in flow.nodes) or 1
+    x = [node.column / last for node in flow.nodes]
     colors = [REJECT_COLOR if node.kind == "rejected" else type_color(node.type) for node in flow.nodes]
     leaving, entering = list(tops), list(tops)
     links: list[Mark] = []
     nodes: list[Mark] = []
     for source, target, rows in sorted(flow.links, key=lambda link: (tops[link[0]], tops[link[1]])):
-        first, second = flow.nodes[source], flow.nodes[target]
         wide = rows * scale
         start, end = leaving[source] + wide / 2, entering[target] + wide / 2
         leaving[source] += wide
         entering[target] += wide
-        left, middle, right = (
-            1000 * column / last for column in (first.column, (first.column + second.column) / 2, second.column)
-        )
+        left, middle, right = (1000 * at for at in (x[source], (x[source] + x[target]) / 2, x[target]))
         curve = f"M{left:.1f} {start:.1f}C{middle:.1f} {start:.1f} {middle:.1f} {end:.1f} {right:.1f} {end:.1f}"
-        hover = f"{first.label} → {second.label}\n{rows:,}"
-        links.append((curve, colors[target], max(wide, 1), second.kind, hover))
-    for node, top, color in zip(flow.nodes, tops, colors, strict=True):
-        left, tall = node.column / last, node.rows * scale
+        hover = f"{flow.nodes[source].label} → {flow.nodes[target].label}\n{rows:,}"
+        links.append((curve, colors[target], max(wide, 1), flow.nodes[target].kind, hover))
+    for node, left, top, color in zip(flow.nodes, x, tops, colors, strict=True):
+        tall = node.rows * scale
         nodes.append(("bar", left, top, "12", max(tall, 1), color, f"{node.label}\n{node.rows:,}"))
         label = label_lines(node)
-        baseline = top + tall / 2 - LINE * (len(label) / 2 - 1) - 5
-        nodes += [("text", left, baseline + LINE * at, part, 18) for at, part in enumerate(label)]
+        baseline = top + tall / 2 - LINE_HEIGHT * (len(label) / 2 - 1) - 5
+        nodes += [("text", left, baseline + LINE_HEIGHT * at, part, 18) for at, part in enumerate(label)]
     return Chart([("curves", height, links), *nodes], height, bottom=8, right=170, left=0)
 
 
@@ -186,7 +182,7 @@ def _names_above(names: Sequence[str], below: float) -> tuple[list[Mark], list[f
     y = 0.0
     for name in names:
         for part in wrap(name, NAME_WIDTH):
-            y += LINE
+            y += LINE_HEIGHT
             marks.append(("text", 0, y - 5, part))
         tops.append(y)
         y += below + _GAP
@@ -244,8 +240,7 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: boo
     The axes show shares from 0 to 1. With `amounts` the x axis shows amounts from 0 on, on a logarithmic scale if the
     largest is more than ten times the smallest.
     """
-    height = 340
-    legend = height + 62
+    height, legend = 340, 402.0
     across = _axis_of_amounts([x for _, x, _ in points]) if amounts else _axis_of_shares([x for _, x, _ in points])
     up = _axis_of_shares([y for *_, y in points])
     marks: list[Mark] = [("x_axis", across, height, x_title), ("y_axis", up, height, y_title)]
@@ -256,9 +251,11 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: boo
         hover = f"{name}\n{x_title}: {x.value:,.6g}\n{y_title}: {_written(y)}"
         marks += [*_interval(across, x, top, color), ("line", left, low, left, high, "interval", color)]
         marks.append(("symbol", left, top, shape, color, hover))
-        row = legend + at * LINE
-        marks += [("symbol", 0, row, shape, color), ("text", 0, row + 4, name, 14)]
-    return Chart(marks, height, bottom=62 + LINE * len(points), **_Y_AXIS)
+        marks.append(("symbol", 0, legend, shape, color, "", -44))
+        for part in wrap(name, NAME_WIDTH):
+            marks.append(("text", 0, legend + 4, part, -30))
+            legend += LINE_HEIGHT
+    return Chart(marks, height, bottom=round(legend) - height, **_Y_AXIS)
 
 
 def _axis_of_shares(values: Sequence[Estimate]) -> Axis:

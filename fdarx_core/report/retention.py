@@ -144,8 +144,9 @@ FLOW_HEIGHT = 240
 LABEL_WIDTH = 14
 """Characters in a line of a reason; longer reasons are broken into lines."""
 
-_LINE_HEIGHT = 17
-_GAP = 7
+LINE_HEIGHT = 18
+"""Pixels of a line of text in a chart."""
+_GAP = 6
 
 
 def lay_out(flow: SankeyDiagram) -> tuple[list[float], float, float]:
@@ -157,7 +158,7 @@ def lay_out(flow: SankeyDiagram) -> tuple[list[float], float, float]:
     ends: dict[int, float] = defaultdict(float)
     tops: list[float] = []
     for node in flow.nodes:
-        room = _GAP + max(node.rows * scale, _LINE_HEIGHT * len(label_lines(node)))
+        room = _GAP + max(node.rows * scale, LINE_HEIGHT * len(label_lines(node)))
         tops.append(ends[node.column] + (room - node.rows * scale) / 2)
         ends[node.column] += room
     return tops, scale, max(ends.values())
