@@ -16,10 +16,6 @@ if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
 
 NO_QUESTIONS = 1
 """The exit code of a build that made no question."""
-_BOUND = (
-    "An upper bound: models write fewer questions than they are asked for, and filters drop some. For what to expect, "
-    "build some labels (--sample 30 --out PILOT), and give --pilot PILOT."
-)
 _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
@@ -38,13 +34,7 @@ def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
     from fdarx_core.pipeline.build import EmptySelection
     from jobs.session import carry_out
 
-    def work() -> int:
-        note = _BOUND if config.generator != "baseline" and not config.pilot else ""
-        return carry_out(
-            config, _PHASES, "build", _tell, busy_text="looking for labels", expected=config.expected, plan_note=note
-        )
-
-    return exit_code(work, EmptySelection)
+    return exit_code(lambda: carry_out(config, _PHASES, "build", _tell, busy_text="looking for labels"), EmptySelection)
 
 
 def _tell(run: RunDirectory, config: BuildSpec) -> int:

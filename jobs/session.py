@@ -19,7 +19,7 @@ from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.specs.options import ComputingConfig
-from fdarx_core.specs.running import OpenedJob, RunJob, RunSpec, finish, is_current
+from fdarx_core.specs.running import RunJob, RunSpec, finish, is_current
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
 from fdarx_core.telemetry import process_span
@@ -172,8 +172,6 @@ def carry_out(
     busy_text: str,
     around: Callable[[RunJob, ProgressLine], AbstractContextManager[object]] = lambda job, progress: nullcontext(),
     for_models: int = 0,
-    expected: Callable[[OpenedJob, list[PlanRow]], list[PlanRow]] = lambda opened, planned: planned,
-    plan_note: str = "",
 ) -> int:
     """Carry out the job of a specification, or print its plan; return the exit code.
 
@@ -185,8 +183,6 @@ def carry_out(
         busy_text: What is shown while the inputs are opened.
         around: A block in which the job runs.
         for_models: CPUs for models that are deployed, see `ray_session`.
-        expected: Makes of the plan, which is an upper bound, what is expected to be asked.
-        plan_note: Says how to read the plan.
     """
     with wrong_arguments(), busy(busy_text, quiet=spec.quiet):
         opened = spec.open()
@@ -220,8 +216,7 @@ def carry_out(
                 if plan:
                     assert isinstance(job, PipelineJob)
                     planned = job.plan()
-                    notes = [*job.prompt_lengths(planned), *([plan_note] if plan_note else [])]
-                    tell_plan(expected(opened, planned), notes)
+                    tell_plan(planned, job.plan_notes(planned))
                     return 0
                 with progress.watching(executor.asking):
                     finish(job, lambda: _await_in_flight(executor))

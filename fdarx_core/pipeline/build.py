@@ -64,6 +64,7 @@ LABELS_PER_PART = 8
 """Labels of a part: the grain of parallel work, of resuming, and of memory (a few MB)."""
 
 _SOURCES_PER_TASK = 64
+_UPPER_BOUND = "An upper bound: models write fewer questions than they are asked for, and filters drop some."
 
 TRANSFER = "transfer"
 """The stage of the second phase of a build by a model, which asks questions on one label of others."""
@@ -197,8 +198,9 @@ class Build(PipelineJob):
             read, write = partial(transferred_states, self.run), partial(write_transferred, self.run)
             yield [(Stage(TRANSFER, read, steps, write, 16), self._transfer_parts())]
 
-    def prompt_lengths(self, planned: Sequence[PlanRow], counted_on: str = "") -> list[str]:
-        return prompt_length_lines(planned, self.spec.models, role_in_build, counted_on)
+    def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
+        lines = prompt_length_lines(planned, self.spec.models, role_in_build)
+        return [*lines, _UPPER_BOUND] if self.spec.roles.by_model else lines
 
     def _tell_prompt_lengths(self) -> None:
         """Tell which prompts are too long, as a plan of some of the labels counts them."""
@@ -214,7 +216,7 @@ class Build(PipelineJob):
             planned = add_up(self.executor.plan(work), self.spec.models)
             few = len(some.labels) < len(every)
             on = f"counted on {len(some.labels):,} of the {len(every):,} labels, drawn at random" if few else ""
-            lines = self.prompt_lengths(planned, on)
+            lines = prompt_length_lines(planned, self.spec.models, role_in_build, on)
         for line in lines:
             self.tell(line)
 

@@ -118,8 +118,8 @@ class PipelineJob(ABC):
         """Return the requests by task and model, without sending any: the baseline answers in place of the models."""
         return add_up(self.planned_parts(), self.spec.models)
 
-    def prompt_lengths(self, planned: Sequence[PlanRow]) -> list[str]:
-        """Return sentences on the prompts of a plan that exceed the context of their model."""
+    def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
+        """Return sentences on a plan: on the prompts that exceed the context of their model."""
         return prompt_length_lines(planned, self.spec.models)
 
     def planned_parts(self) -> Iterator[list[PlanRow]]:

@@ -1,19 +1,17 @@
-"""What a plan says beyond its requests: which prompts are too long for a model, and what to expect by a pilot."""
+"""Which prompts of a plan are too long for their model."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fdarx_core.filters.round_trip import ROUND_TRIP_ANSWER
 from fdarx_core.generation.writing import written_types
 from fdarx_core.labels import Identity
 from fdarx_core.llm import ModelConfig
-from fdarx_core.pipeline.asking import PlanRow, price
+from fdarx_core.pipeline.asking import PlanRow
 from fdarx_core.records import content_id
 from fdarx_core.report.page_engine import listed
-from fdarx_core.storage import RunDirectory, StorageError
 
 COUNTED_LABELS = 20
 """The most labels on which a build counts prompts before it asks; one takes about 0.3 CPU-seconds."""
@@ -82,54 +80,3 @@ def unchecked_line(names: Iterable[str]) -> list[str]:
         f"The lengths of prompts to {listed(unknown)} are not checked; to check them, set context_length in --models "
         "to the tokens that the server takes, of prompt and reply together."
     ]
-
-
-def expected_plan(
-    planned: Sequence[PlanRow], pilot: RunDirectory, writing: Collection[str], models: Mapping[str, ModelConfig]
-) -> list[PlanRow]:
-    """Return the requests that a build is expected to send, from those that a build of a few labels has sent.
-
-    How many requests follow on a passage is not known before a model has written: it may write fewer questions than it
-    is asked for, and each stage drops some. The requests of the writer are known exactly, since the contexts are. A
-    ratio estimator takes the others: requests of a task per request of the writer, as in the pilot.
-
-    Args:
-        planned: the plan without a pilot, an upper bound.
-        pilot: a finished build with the same models in the same roles, on labels of the same kind.
-        writing: the tasks of the writer, whose planned requests are exact.
-        models: the models by name, for prices.
-
-    Raises:
-        StorageError: the run is no finished build, or asked none of the models of a task of the plan.
-    """
-    info = pilot.info()
-    if info["job"] != "build_benchmark" or not pilot.complete:
-        raise StorageError(
-            f"--pilot {pilot.root} is no finished build; give one, for example of 20 labels (--sample 20)"
-        )
-    sent = {(row["task"], row["endpoint"]): row for row in info["asked"]}
-    wrote = sum(row["requests"] for (task, _), row in sent.items() if task in writing)
-    growth = sum(row.requests for row in planned if row.task in writing) / (wrote or 1)
-    if not wrote:
-        raise StorageError(f"--pilot {pilot.root}: its writer was asked nothing; give a build by the same models")
-    expected = []
-    for row in planned:
-        if (found := sent.get((row.task, row.endpoint))) is None:
-            raise StorageError(
-                f"--pilot {pilot.root} did not ask {row.endpoint} for {row.task}; give a build with the same models in "
-                "the same roles"
-            )
-        exact = row.task in writing
-        requests = row.requests if exact else round(found["requests"] * growth)
-        scale = requests / (found["requests"] or 1)
-        made = replace(
-            row,
-            requests=requests,
-            prompt_tokens=row.prompt_tokens if exact else round(found["prompt_tokens"] * scale),
-            shared_tokens=row.shared_tokens if exact else round(row.shared_tokens * requests / (row.requests or 1)),
-            completion_tokens=round(found["completion_tokens"] * scale),
-            too_long=round(row.too_long * requests / (row.requests or 1)),
-        )
-        price(made, models.get(row.endpoint))
-        expected.append(made)
-    return expected

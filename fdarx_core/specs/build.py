@@ -19,13 +19,12 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.labels import Selection
     from fdarx_core.llm import ModelConfig
     from fdarx_core.llm.prompts import Prompt
-    from fdarx_core.pipeline.asking import PlanRow
     from fdarx_core.pipeline.build import Build
     from fdarx_core.pipeline.build_steps import Roles
     from fdarx_core.storage import RunDirectory
 
 _ROLES = ("generator", "reader", "judge")
-_NOT_RESULTS = HOW | {"criteria", "votes", "strict", "drop_known", "pilot", *_ROLES}
+_NOT_RESULTS = HOW | {"criteria", "votes", "strict", "drop_known", *_ROLES}
 
 
 def _usable(file: str | None) -> str | None:
@@ -103,9 +102,6 @@ class BuildSpec(BatchConfig, AskingSpec):
     drop_known: bool = False
     """drop the questions that the reader answers without the label; without it they stay, marked in their column
     `known_without_label`"""
-    pilot: str | None = None
-    """with --plan: a finished build of some labels with the same models; the plan then says what is expected by what
-    that build sent, and not the most that may be sent"""
     criteria: CriteriaFile = None
     """YAML file with criteria for the writer and the judges, in the layout of prompts/criteria.yaml; with --reuse,
     requests that it does not change are not sent again"""
@@ -200,8 +196,6 @@ class BuildSpec(BatchConfig, AskingSpec):
 
     def load_roles(self) -> Roles:
         """Return the models of the roles. Raises ModelsError as `open`."""
-        from fdarx_core.llm import ModelsError
-
         roles = load_roles(
             self.loaded_models(),
             generator=self.generator,
@@ -214,19 +208,7 @@ class BuildSpec(BatchConfig, AskingSpec):
         self.check_prices(roles.used)
         self.check_batch(roles.used, self.out)
         self.check_batch_files(roles.used)
-        if self.pilot is not None and not self.plan:
-            raise ModelsError("--pilot says what to expect of a plan; give --plan too, or leave it out")
         return roles
-
-    def expected(self, opened: OpenedJob, planned: list[PlanRow]) -> list[PlanRow]:
-        """Return the plan by what the build of `pilot` sent; as it is without one."""
-        if self.pilot is None:
-            return planned
-        from fdarx_core.generation.writing import writing_tasks
-        from fdarx_core.pipeline.planning import expected_plan
-        from fdarx_core.storage import RunDirectory
-
-        return expected_plan(planned, RunDirectory.open(self.pilot), writing_tasks(), opened.used)
 
     def selection(self) -> Selection:
         """Return the criteria by which labels are selected."""

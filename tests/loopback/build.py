@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,12 @@ from fdarx_core.pipeline.build import Build, BuildSetup
 from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.local import LocalExecutor
-from fdarx_core.pipeline.planning import expected_plan
 from fdarx_core.storage import RunDirectory, read_records
 from tests.llm.loopback_server import LoopbackServer
-from tests.loopback.prompts import JUDGING, READING, TASKS, WRITING, ShownPrompt
+from tests.loopback.prompts import JUDGING, READING, WRITING, ShownPrompt
 from tests.loopback.readers import READERS
 from tests.loopback.writer import write
 
-_PILOT_SEED = 1
-"""Another seed than that of the build, so that the pilot has other labels."""
 ROLES = {"writer": WRITING, "reader": READING[:1], "judge": (*JUDGING, *READING[1:])}
 """The models, each with the tasks that it is asked."""
 
@@ -47,43 +44,27 @@ class LoopbackModels:
 
 @dataclass(slots=True)
 class LoopbackBuild:
-    """A finished build: its run, run.json, and by task the requests that were planned, expected and sent."""
+    """A finished build: its run, run.json, and by task the requests that were planned and sent."""
 
     run: RunDirectory
     info: dict[str, Any]
     planned: Mapping[str, int]
-    expected: Mapping[str, int]
     sent: Mapping[str, int]
-
-    def requests(self) -> dict[str, tuple[int, int, int]]:
-        """Return the planned, expected and sent requests by task, and of all."""
-        counts = (self.planned, self.expected, self.sent)
-        found = {task: (*(one.get(task, 0) for one in counts),) for task in TASKS}
-        found["all"] = (*(sum(one.values()) for one in counts),)
-        return {task: (a, b, c) for task, (a, b, c) in found.items() if a or b or c}
 
     def rows(self, kind: str, record: type[Any]) -> list[Any]:
         return [row for part in self.run.parts(kind) for row in read_records(part, record)]
 
 
-def measure(
-    labels: str, folder: Path, selection: Selection, amounts: GenerationConfig | None = None, pilot: int = 30
-) -> LoopbackBuild:
-    """Make a pilot of so many labels, plan a build, and make it, in folders below `folder`."""
+def measure(labels: str, folder: Path, selection: Selection, amounts: GenerationConfig | None = None) -> LoopbackBuild:
+    """Plan a build, and make it, in folders below `folder`."""
     models = LoopbackModels()
     with LoopbackServer(models, keep_calls=False) as server:
         spec = loopback_spec(labels, server, selection, amounts)
-        fewer = replace(spec, selection=replace(selection, sample=pilot, seed=_PILOT_SEED))
-        first = begun_build(folder / "pilot", fewer)
-        first.run_all()
-        models.sent.clear()
         rows = begun_build(folder / "plan", spec).plan()
         assert not models.sent, "a plan must not ask"
-        expected = expected_plan(rows, RunDirectory.open(str(first.run.root)), WRITING, spec.models)
         made = begun_build(folder / "build", spec)
         info = made.run_all()
-    planned, likely = ({row.task: row.requests for row in listed} for listed in (rows, expected))
-    return LoopbackBuild(made.run, info, planned, likely, models.sent)
+    return LoopbackBuild(made.run, info, {row.task: row.requests for row in rows}, models.sent)
 
 
 def loopback_spec(
