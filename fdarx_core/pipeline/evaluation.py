@@ -198,7 +198,7 @@ class Evaluation(PipelineJob):
         return stages
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
-        clients = self.spec.clients
+        clients = self.clients
         if self.fleet and not planned:
             clients = replace(clients, models=self.fleet.located(clients.models))
         return Work(stages, clients, store, fleet=self.fleet, isolated=True)

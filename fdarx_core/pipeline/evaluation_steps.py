@@ -36,7 +36,6 @@ from fdarx_core.evaluation.settings import (
     prompt_context,
 )
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Prices, source_digest
-from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Asking, AskStep, Part, Step
 from fdarx_core.records import (
@@ -78,8 +77,8 @@ class EvaluationSetup:
     `scope` of retrieval is label or corpus; `label_chars` cuts a label's text, None leaves it whole; `bertscore` is the
     directory of a model for BERTScore. `given` are the cells of answers made elsewhere, which are graded and not asked
     for, `given_citing` those of their settings in which answers cite. `regraded` is the address of the evaluation that
-    made these answers, "" where they come from a file. With `batch`, requests go through batch APIs.
-    `metrics` are added to those that FDARx and installed packages have.
+    made these answers, "" where they come from a file. `metrics` are added to those that FDARx and installed packages
+    have.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
@@ -96,10 +95,6 @@ class EvaluationSetup:
     given: Sequence[CellKey] = ()
     regraded: str = ""
     given_citing: frozenset[str] = frozenset()
-    max_requests: int | None = None
-    max_cost: float | None = None
-    batch: bool = False
-    batch_files: str | None = None
     metrics: Sequence[AnswerFunction | Metric] = ()
 
     def cells(self, model: str) -> list[CellKey]:
@@ -138,18 +133,6 @@ class EvaluationSetup:
         """The models that are asked at all."""
         names = {*self.answerers, self.judge}
         return {name: model for name, model in self.models.items() if name in names}
-
-    @property
-    def clients(self) -> ClientPool:
-        return ClientPool(
-            baseline(),
-            self.used,
-            self.max_requests,
-            self.max_cost,
-            shared_fate=False,
-            batch=self.batch,
-            batch_files=self.batch_files,
-        )
 
 
 @dataclass(slots=True)

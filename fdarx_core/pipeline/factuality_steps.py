@@ -13,14 +13,12 @@ from fdarx_core.evaluation.similarity import open_similarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
 from fdarx_core.factuality.evidence import parse_evidence
-from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
 from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
 from fdarx_core.factuality.evidence.sources import PUBMED
 from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_asked
 from fdarx_core.factuality.scores import NO_CLAIMS, PairToJudge, ScoringMethod, judged, score_of, verdicts_of
 from fdarx_core.llm import Baseline, ModelConfig, Task, source_digest
-from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.factuality_state import AnswerState
 from fdarx_core.pipeline.steps import Address, Asking, AskStep, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import Evidence, PairVerdict
@@ -37,7 +35,7 @@ _TYPICAL_ABSTRACT = "Patients were followed for the outcome that the trial had s
 
 FACTUALITY_TASKS: dict[str, Task[Any]] = {task.name: task for task in (EXTRACT_CLAIMS, JUDGE_CLAIM, CHECK_SAFETY)}
 """All tasks of checking answers, by name."""
-_RULES = Baseline(FACTUALITY_TASKS, source_digest("fdarx_core.text", "fdarx_core.verify"))
+FACTUALITY_RULES = Baseline(FACTUALITY_TASKS, source_digest("fdarx_core.text", "fdarx_core.verify"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +73,6 @@ class FactualitySetup:
     bertscore_layers: int | None = None
     encoder: str | None = None
     years: tuple[int, int] = YEARS
-    pubmed: PubMedSettings = field(default_factory=PubMedSettings)
-    max_requests: int | None = None
-    max_cost: float | None = None
-    batch_files: str | None = None
     retriever: str | None = None
 
     @property
@@ -129,26 +123,13 @@ class FactualitySetup:
         return {name: model for name, model in self.models.items() if name in asked}
 
     @property
-    def clients(self) -> ClientPool:
-        others = [partial(PubMed, self.pubmed)] if self.from_pubmed else []
-        return ClientPool(
-            _RULES,
-            self.used,
-            self.max_requests,
-            self.max_cost,
-            shared_fate=False,
-            others=others,
-            batch_files=self.batch_files,
-        )
-
-    @property
     def directories(self) -> ModelDirectories:
         """The directories of the embedding model of the search."""
         return ModelDirectories(cosine=self.encoder)
 
     def address(self, name: str) -> Address:
         """Return where requests to a model go."""
-        return Address.of(name, self.models, _RULES)
+        return Address.of(name, self.models, FACTUALITY_RULES)
 
 
 def factuality_steps(spec: FactualitySetup, *, planned: bool = False) -> list[Step[AnswerState]]:

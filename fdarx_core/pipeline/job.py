@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from fdarx_core.llm import ResponseStore, ledger
 from fdarx_core.llm.batch_files import unanswered_files
-from fdarx_core.pipeline.asking import PlanRow, add_up
+from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.planning import prompt_length_lines
@@ -34,10 +34,10 @@ class PipelineJob(ABC):
     `phase` is the name of the work on parts. `code_version` is a digest of all code that determines the rows of parts.
 
     Args:
-        spec: The specification of the job; it has `models`, by name, and `clients`.
         run: The run directory.
         executor: The executor of the parts.
         progress: A function that shows the progress.
+        clients: The models that the job asks, and its limits.
         tell: A function that is called with sentences for the user.
         reuse: Folders of other runs' responses, which are used for identical requests.
         seed: Random seed of the intervals.
@@ -52,7 +52,7 @@ class PipelineJob(ABC):
     run: RunDirectory
     executor: Executor
     progress: Progress
-    spec: Any
+    clients: ClientPool
     tell: Callable[[str], None] = field(default=lambda sentence: None, repr=False)
     reuse: Sequence[Location] = ()
     seed: int = 0
@@ -85,7 +85,7 @@ class PipelineJob(ABC):
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
         """Return the work on some parts of the stages."""
-        return Work(stages, self.spec.clients, store, self.resources(planned=planned))
+        return Work(stages, self.clients, store, self.resources(planned=planned))
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
         """Return the numbers of the parts that a stage need not make again."""
@@ -109,18 +109,18 @@ class PipelineJob(ABC):
                 _return_freed_memory()
                 if ended:
                     break
-        if ended and self.spec.clients.batch_files:
-            for line in unanswered_files(Location(self.spec.clients.batch_files)):
+        if ended and self.clients.batch_files:
+            for line in unanswered_files(Location(self.clients.batch_files)):
                 self.tell(line)
         return self.publish(ended)
 
     def plan(self) -> list[PlanRow]:
         """Return the requests by task and model, without sending any: the baseline answers in place of the models."""
-        return add_up(self.planned_parts(), self.spec.models)
+        return add_up(self.planned_parts(), self.clients.models)
 
     def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
         """Return sentences on a plan: on the prompts that exceed the context of their model."""
-        return prompt_length_lines(planned, self.spec.models)
+        return prompt_length_lines(planned, self.clients.models)
 
     def planned_parts(self) -> Iterator[list[PlanRow]]:
         """Yield the requests that the job would send, part by part, without sending any."""
@@ -147,7 +147,7 @@ class PipelineJob(ABC):
         """Return the requests and tokens so far, one entry per task and endpoint, for `run.json`."""
         store = store_of(self.run)
         store.compact()
-        return ledger(store, self.spec.models)
+        return ledger(store, self.clients.models)
 
     def end(self, summary: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
         """Write the summary and the status of the run into `run.json`. Return its content."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, field_validator
 
 from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchConfig, Names, check_roles
-from fdarx_core.specs.running import AskingSpec, OpenedJob
+from fdarx_core.specs.running import AskingSpec, OpenedJob, no_progress
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
@@ -135,33 +136,35 @@ class BuildSpec(BatchConfig, AskingSpec):
         from fdarx_core.generation.contexts import GenerationConfig
         from fdarx_core.generation.writing import writing_tasks
         from fdarx_core.labels import find_sources
-        from fdarx_core.pipeline.build import Build, BuildSetup, check_labels
+        from fdarx_core.pipeline.build import Build
+        from fdarx_core.pipeline.build_steps import baseline
+        from fdarx_core.pipeline.local import LocalExecutor
 
         roles = self.load_roles()
-        setup = BuildSetup(
-            inputs=find_sources(self.labels),
+        clients = self.client_pool(baseline(), roles.used)
+        criteria = None if self.criteria is None else read_criteria(self.criteria)
+        inputs, judged_by = find_sources(self.labels), judges_of(self.criteria)
+        build = partial(
+            Build,
+            clients=clients,
+            inputs=inputs,
             selection=self.selection(),
             amounts=GenerationConfig(**{field.name: getattr(self, field.name) for field in fields(GenerationConfig)}),
             roles=roles,
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
-            judges=judges_of(self.criteria),
-            criteria=None if self.criteria is None else read_criteria(self.criteria),
+            judges=judged_by,
+            criteria=criteria,
             dev_drugs=self.dev_drugs,
-            batch=self.batch,
-            batch_files=self.batch_files,
         )
 
-        def make(*, run: RunDirectory, **given: Any) -> Build:
+        def make(*, run: RunDirectory, **how: Any) -> Build:
             keep_criteria(self.criteria, run)
-            return Build(run=run, spec=setup, **given)
+            return build(run=run, **how)
 
         def check(run: RunDirectory) -> None:  # a finished run identifies no labels again
             if run.complete and run.info()["config"]["labels"] != sorted(self.labels):
-                check_labels(run, setup)
+                build(run=run, executor=LocalExecutor(), progress=no_progress).check_labels()
 
-        sources = setup.inputs.sources
-        read = sorted({source.location for source in sources})
+        read = sorted({source.location for source in inputs.sources})
         note = (
             f"note: {roles.generator} judges or answers its own questions, which favours what it writes; to have "
             "another model of --models do both, give --judge NAME --reader NAME"
@@ -170,14 +173,11 @@ class BuildSpec(BatchConfig, AskingSpec):
             config=self.identity(roles),
             make=make,
             used=roles.used,
-            size=min(len(sources), self.sample or len(sources)),
+            size=min(len(inputs.sources), self.sample or len(inputs.sources)),
             read=[*read[:1], *read[-1:]],
             lines=lambda rejects: [note] if roles.judges_itself and not self.quiet else [],
             check=check,
-            prompts=[
-                *(task.prompt for task in writing_tasks(setup.criteria).values()),
-                *judging_prompts(setup.judges),
-            ],
+            prompts=[*(task.prompt for task in writing_tasks(criteria).values()), *judging_prompts(judged_by)],
         )
 
     def identity(self, roles: Roles) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class BuildSpec(BatchConfig, AskingSpec):
 
     def load_roles(self) -> Roles:
         """Return the models of the roles. Raises ModelsError as `open`."""
-        roles = load_roles(
+        return load_roles(
             self.loaded_models(),
             generator=self.generator,
             reader=self.reader,
@@ -205,10 +205,6 @@ class BuildSpec(BatchConfig, AskingSpec):
             strict=self.strict,
             drop_known=self.drop_known,
         )
-        self.check_prices(roles.used)
-        self.check_batch(roles.used, self.out)
-        self.check_batch_files(roles.used)
-        return roles
 
     def selection(self) -> Selection:
         """Return the criteria by which labels are selected."""

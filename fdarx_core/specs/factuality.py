@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -14,7 +15,6 @@ from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.factuality.evidence import EvidenceSource
     from fdarx_core.llm import ModelConfig
-    from fdarx_core.pipeline.factuality import FactualityEvaluation
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
     from fdarx_core.records import CheckedAnswer, Reject
     from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers
@@ -128,11 +128,16 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         ValueError for other options.
         """
         from fdarx_core.factuality.evidence import open_evidence
+        from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
         from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation
-        from fdarx_core.pipeline.factuality_steps import FACTUALITY_TASKS
+        from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
         from fdarx_core.storage.checked_answers import open_answers, read_references
 
         setup = self.setup()
+        entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
+        pubmed = PubMedSettings.model_validate({name: value for name, value in entrez.items() if value})
+        others = [partial(PubMed, pubmed)] if setup.from_pubmed else []
+        clients = self.client_pool(FACTUALITY_RULES, setup.used, shared_fate=False, others=others)
         if setup.from_pubmed and setup.retriever:
             raise ValueError(f"--retriever {setup.retriever}: PubMed searches by itself; leave --retriever out")
         source = None  # of PubMed
@@ -163,19 +168,17 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             "evidence_rejects": len(source_rejects),
         }
 
-        def make(**how: Any) -> FactualityEvaluation:
-            return FactualityEvaluation(
+        return OpenedJob(
+            config=self.identity(setup, source, summary),
+            make=partial(
+                FactualityEvaluation,
+                clients=clients,
                 spec=setup,
                 rows=lambda: _rows(answers, chosen, rejects),
                 input_info=intake,
                 seed=self.seed,
                 resamples=self.resamples,
-                **how,
-            )
-
-        return OpenedJob(
-            config=self.identity(setup, source, summary),
-            make=make,
+            ),
             used=setup.used,
             size=summary.answers,
             read=[self.bertscore_model, self.cosine_model, setup.safety],
@@ -186,7 +189,6 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
     def setup(self) -> FactualitySetup:
         """Return what is scored and how. Raises ModelsError, ModelMissing, StorageError and ValueError as `open`."""
-        from fdarx_core.factuality.evidence.entrez import PubMedSettings
         from fdarx_core.factuality.scores import ScoringMethod, Weights
         from fdarx_core.llm import ModelsError
         from fdarx_core.pipeline.factuality_steps import FactualitySetup
@@ -205,8 +207,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         safety = self._safety()
         if self.rxnorm and not safety:
             raise ValueError("--rxnorm finds drugs for safety flags, which need labels: give --safety RUN")
-        entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
-        setup = FactualitySetup(
+        return FactualitySetup(
             evidence=self.evidence,
             retriever=self.retriever,
             engine=engine,
@@ -227,14 +228,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             bertscore_layers=self.bertscore_layers,
             encoder=ModelDirectories(cosine=self.cosine_model).of("cosine") if self.cosine_model else None,
             years=first_and_last(self.years),
-            pubmed=PubMedSettings.model_validate({name: value for name, value in entrez.items() if value}),
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
-            batch_files=self.batch_files,
         )
-        self.check_prices(setup.used)
-        self.check_batch_files(setup.used)
-        return setup
 
     def identity(self, setup: FactualitySetup, source: EvidenceSource | None, summary: AnswerSummary) -> dict[str, Any]:
         """Return the options and answers that can change the results of a run; they identify it."""

@@ -10,7 +10,8 @@ from cyclopts import Group, Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
-    from fdarx_core.llm import ModelConfig
+    from fdarx_core.llm import Baseline, ModelConfig
+    from fdarx_core.pipeline.asking import ClientPool
     from fdarx_core.pipeline.executor import Demand
     from fdarx_core.rag.search import Role
 
@@ -110,13 +111,18 @@ class AskingConfig(RunningConfig):
     3,000 requests a second (one for each 2,000 requests a second that these limits allow; one with --max-requests or
     --max-cost)"""
 
-    def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
-        """Raise ModelsError if a limit of cost is set and a model that is asked has no prices."""
+    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
+        """Return the clients of the models that the job asks, with its limits; `more` are fields of `ClientPool`.
+
+        Raises ModelsError if a limit of cost is set and a model that is asked has no prices.
+        """
         from fdarx_core.llm import ModelsError
+        from fdarx_core.pipeline.asking import ClientPool
 
         unpriced = [name for name, model in used.items() if model.prices is None]
         if self.max_cost is not None and unpriced:
             raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+        return ClientPool(rules, used, self.max_requests, self.max_cost, **more)
 
 
 class BatchFilesConfig(AskingConfig):
@@ -132,16 +138,18 @@ class BatchFilesConfig(AskingConfig):
         """The executor: with `batch_files` this process, in which each file is read and written once."""
         return "local" if self.batch_files else self.executor
 
-    def check_batch_files(self, used: Mapping[str, ModelConfig]) -> None:
-        """Raise ModelsError if files are asked for where they are not written, or for a model of another API.
+    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
+        """Return the clients, as `AskingConfig.client_pool`.
 
-        Raises StorageError where the folder cannot be written.
+        Raises ModelsError also if files are asked for where they are not written, or for a model of another API, and
+        StorageError where their folder cannot be written.
         """
         from fdarx_core.llm import ModelsError
         from fdarx_core.storage import Location
 
+        pool = super().client_pool(rules, used, batch_files=self.batch_files, **more)
         if self.batch_files is None:
-            return
+            return pool
         if self.executor == "ray":
             raise ModelsError("--batch-files works in this process; leave out --executor ray")
         for name, model in used.items():
@@ -152,6 +160,7 @@ class BatchFilesConfig(AskingConfig):
                 )
         if not self.plan:
             Location(self.batch_files).check_writable()
+        return pool
 
 
 class BatchConfig(BatchFilesConfig):
@@ -161,15 +170,18 @@ class BatchConfig(BatchFilesConfig):
     """send requests to models through the batch APIs of their servers: half the price, results within a day; the same
     command collects the batches of an interrupted job; see docs/models.md"""
 
+    if TYPE_CHECKING:  # each job has the field at its place among its options
+        out: str
+
     @property
     def asking_executor(self) -> Literal["auto", "local", "ray"]:
         """The executor: with `batch` this process, which has all parts in progress at once."""
         return "local" if self.batch else super().asking_executor
 
-    def check_batch(self, used: Mapping[str, ModelConfig], out: str) -> None:
-        """Raise ModelsError if batches are asked for where they are not made, or of a server without a batch API.
+    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
+        """Return the clients, as `BatchFilesConfig.client_pool`.
 
-        `used` are the models to ask, `out` is the run directory.
+        Raises ModelsError also if batches are asked for where they are not made, or of a server without a batch API.
         """
         from fdarx_core.llm import ModelsError
         from fdarx_core.pipeline.asking import check_batch_apis
@@ -179,8 +191,10 @@ class BatchConfig(BatchFilesConfig):
             raise ModelsError("--batch asks servers, and --batch-files asks none; leave one of them out")
         if self.batch and self.executor == "ray":
             raise ModelsError("--batch works in this process; leave out --executor ray")
+        pool = super().client_pool(rules, used, batch=self.batch, **more)
         if self.batch and not self.plan:
-            check_batch_apis(used.values(), Location(out) / "responses")
+            check_batch_apis(used.values(), Location(self.out) / "responses")
+        return pool
 
 
 def load_all(files: Sequence[str], *, check_access: bool = True) -> dict[str, ModelConfig]:

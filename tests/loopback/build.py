@@ -14,8 +14,9 @@ from typing import Any
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ModelConfig
-from fdarx_core.pipeline.build import Build, BuildSetup
-from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build import Build
+from fdarx_core.pipeline.build_steps import Roles, baseline
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.storage import RunDirectory, read_records
@@ -59,27 +60,33 @@ def measure(labels: str, folder: Path, selection: Selection, amounts: Generation
     """Plan a build, and make it, in folders below `folder`."""
     models = LoopbackModels()
     with LoopbackServer(models, keep_calls=False) as server:
-        spec = loopback_spec(labels, server, selection, amounts)
-        rows = begun_build(folder / "plan", spec).plan()
+        fields = loopback_fields(labels, server, selection, amounts)
+        rows = begun_build(folder / "plan", fields).plan()
         assert not models.sent, "a plan must not ask"
-        made = begun_build(folder / "build", spec)
+        made = begun_build(folder / "build", fields)
         info = made.run_all()
     return LoopbackBuild(made.run, info, {row.task: row.requests for row in rows}, models.sent)
 
 
-def loopback_spec(
+def loopback_fields(
     labels: str, server: LoopbackServer, selection: Selection, amounts: GenerationConfig | None = None
-) -> BuildSetup:
-    """Return the specification of a build by the models on a server."""
+) -> dict[str, Any]:
+    """Return the fields of a build by the models on a server."""
     configs = {name: ModelConfig(name=name, model=name, base_url=server.openai_url) for name in ROLES}
     roles = Roles(configs, "writer", "reader", ("judge",))
-    return BuildSetup(find_sources([labels]), selection, amounts or GenerationConfig(), roles)
+    return {
+        "clients": ClientPool(baseline(), roles.used),
+        "inputs": find_sources([labels]),
+        "selection": selection,
+        "amounts": amounts or GenerationConfig(),
+        "roles": roles,
+    }
 
 
-def begun_build(folder: Path, spec: BuildSetup, executor: Executor | None = None) -> Build:
+def begun_build(folder: Path, fields: Mapping[str, Any], executor: Executor | None = None) -> Build:
     """Return a build in a folder, by default in this process."""
     begun = RunDirectory.begin(str(folder), job="build_benchmark", config={}, versions={})
-    return Build(run=begun, executor=executor or LocalExecutor(), progress=_silent, spec=spec)
+    return Build(run=begun, executor=executor or LocalExecutor(), progress=_silent, **fields)
 
 
 def _silent(*_: Any) -> None:
