@@ -203,11 +203,6 @@ class ClientPool:
             shares[name] = model.model_copy(update=limits)
         return replace(self, models=shares)
 
-    @property
-    def asks(self) -> bool:
-        """Whether any server is asked at all."""
-        return bool(self.models or self.others)
-
     def open(
         self,
         responses: Location,

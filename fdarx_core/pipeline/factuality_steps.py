@@ -20,7 +20,7 @@ from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_asked
 from fdarx_core.factuality.scores import NO_CLAIMS, PairToJudge, ScoringMethod, judged, score_of, verdicts_of
 from fdarx_core.llm import Baseline, ModelConfig, Task, source_digest
 from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.steps import Address, Asking, AskStep, ResourceStep, Step, StepContext, batches, guarded
+from fdarx_core.pipeline.steps import Address, Asking, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import Evidence, PairVerdict
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.verify import open_engine
@@ -152,7 +152,8 @@ def factuality_steps(spec: FactualitySetup, *, planned: bool = False) -> list[St
     for engine in sorted(spec.engines, key=lambda engine: engine.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
-            steps.append(ask_judge(spec.address(engine.name), main=main))
+            judge = spec.address(engine.name)
+            steps.append(judge.step(engine.name, partial(ask_judge, judge, main)))
         elif engine.kind == "nli" and not planned:
             steps.append(ResourceStep(engine.name, partial(judge_by_model, engine.name, main)))
         elif not planned:
@@ -225,13 +226,8 @@ async def note_of_answers(
         setattr(state, field, value)
 
 
-def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
-    """Return the step Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
-    return address.step(address.name, partial(_judge, address, main))
-
-
-def _judge(address: Address, main: bool, state: AnswerState) -> Asking:
-    """Ask about the pairs of one claim and kind at a time."""
+def ask_judge(address: Address, main: bool, state: AnswerState) -> Asking:
+    """Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
 
     def request_of(asked: PairToJudge) -> tuple[str, str, int]:
         row = asked[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -14,12 +14,11 @@ import orjson
 from fdarx_core.filters.judges import Judge
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.llm import AskingStopped, source_digest
-from fdarx_core.pipeline.build_steps import Roles, filter_by_rules, judge_step
+from fdarx_core.pipeline.build_steps import Roles, filter_by_rules, judging_steps
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers
 from fdarx_core.pipeline.steps import Part, Stage, Step
 from fdarx_core.review.judged_candidates import (
     JudgedCandidate,
@@ -86,11 +85,8 @@ class JudgeTrial(PipelineJob):
         Duplicates and twins are left out: these stages decide about sets of questions, not about a question.
         """
         steps: list[Step[LabelState]] = [filter_by_rules]
-        for judge in self.judges if self.roles.judges else ():
-            steps += [_take_all, judge_step(judge, self.roles.voters, strict=True)]
-        if self.roles.reader:
-            again = answer_again(self.roles.address(self.roles.reader), self.roles.reader_room)
-            steps += [_take_all, again, compare_answers(self.roles.address(self.roles.comparer), strict=True)]
+        for step in judging_steps(replace(self.roles, strict=True), self.judges):
+            steps += [_take_all, step]
         return steps
 
     def prepare(self, *, planned: bool) -> None:

@@ -117,7 +117,8 @@ class Replies:
 
 
 def asked_of(replies: Replies) -> list[PairVerdict]:
-    [one] = run_steps([ask_judge(Address("m", {}), main=False)], [state()], replies)
+    judge = Address("m", {})
+    [one] = run_steps([judge.step("m", partial(ask_judge, judge, False))], [state()], replies)
     return one.pairs["m"]
 
 
