@@ -114,7 +114,7 @@ def _tell_audit(audit: dict[str, Any]) -> None:
 
     if not audit.get("figures"):
         return
-    rows = [audit_row(one) for one in audit["figures"]]
+    rows = [audit_row(figure) for figure in audit["figures"]]
     measured = [row for row in rows if row.value]
     print("artifact audit: what the questions give away without the labels, with 95 % intervals")
     if audit.get("note"):

@@ -71,7 +71,7 @@ _REVIEW = {
 }
 
 
-def _app(given: Sequence[str]) -> App:
+def _app(arguments: Sequence[str]) -> App:
     parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
     app = App(
         name="fdarx",
@@ -83,7 +83,7 @@ def _app(given: Sequence[str]) -> App:
     )
     for name, (target, summary) in _JOBS.items():
         if name == "finetune":
-            app.command(_finetune(given))
+            app.command(_finetune(arguments))
         else:
             app.command(target, name=name, help=summary)
     review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, judges.")
@@ -100,7 +100,7 @@ def _version() -> str:
     return version_of("fdarx")
 
 
-def _finetune(given: Sequence[str]) -> App:
+def _finetune(arguments: Sequence[str]) -> App:
     """Return `finetune`, which is a job and has jobs below it. A default can't be imported later, as commands are."""
     app = App(name="finetune", help=_JOBS["finetune"][1])
     app.command(
@@ -108,7 +108,7 @@ def _finetune(given: Sequence[str]) -> App:
         name="retriever",
         help="Train an encoder on the questions of a build.",
     )
-    if given[:1] == ["finetune"]:
+    if arguments[:1] == ["finetune"]:
         module, _, function = _JOBS["finetune"][0].partition(":")
         app.default(getattr(import_module(module), function))
     return app
@@ -123,14 +123,14 @@ def reference() -> str:
 def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""
-    given, values = _without_config(list(arguments))
-    app = _app(given)
+    words, values = _without_config(list(arguments))
+    app = _app(words)
     jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW), "finetune retriever"]
     app.config = (Environment(jobs), Dict(values, use_commands_as_keys=False, source="the file of --config"))
     try:
-        command, bound, _ = app.parse_args(given, exit_on_error=False, print_error=False)
+        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        stop(_message(error, given))
+        stop(_message(error, words))
     return partial(command, *bound.args, **bound.kwargs)
 
 
@@ -205,7 +205,7 @@ def _variable(name: str) -> str:
 
 def _nearest(name: str, known: Collection[str]) -> str:
     """Return the question after the name that is most alike; the prefix, which all have, does not count."""
-    close = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1)
+    close = get_close_matches(name.removeprefix(PREFIX), [variable.removeprefix(PREFIX) for variable in known], n=1)
     return f"; did you mean {PREFIX}{close[0]}?" if close else ""
 
 
@@ -237,8 +237,8 @@ def _read_yaml(path: str) -> dict[str, Any]:
     return {str(name).replace("-", "_"): value for name, value in values.items()}
 
 
-def _message(error: CycloptsError, given: Sequence[str]) -> str:
-    """Return one line that says which option is wrong, and where its help is; `given` are the arguments."""
+def _message(error: CycloptsError, arguments: Sequence[str]) -> str:
+    """Return one line that says which option of the command line is wrong, and where its help is."""
     chain = " ".join(error.command_chain or ())
     seen = f"; see `fdarx {chain} --help`" if chain else "; see `fdarx --help`"
     from pydantic import ValidationError
@@ -246,14 +246,14 @@ def _message(error: CycloptsError, given: Sequence[str]) -> str:
     cause = error.__cause__
     if isinstance(error, UnknownOptionError) or not isinstance(cause, ValidationError):
         return f"{str(error).partition(' Available commands')[0].rstrip('.')}{seen}"
-    return f"{_problem(cause, given)}{seen}"
+    return f"{_problem(cause, arguments)}{seen}"
 
 
-def _problem(error: ValidationError, given: Sequence[str] = ()) -> str:
+def _problem(error: ValidationError, arguments: Sequence[str] = ()) -> str:
     problem = error.errors()[0]
     option = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "options"
     if problem["type"] == "missing":
-        options = [word.partition("=")[0] for word in given if word.startswith("--")]
+        options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
     wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(problem["input"]))  # no user and password of an address

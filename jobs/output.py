@@ -17,8 +17,8 @@ def json_alone(job: Callable[[], object]) -> Iterator[None]:
 
     Whatever else is printed, by libraries and workers too, goes to standard error.
     """
-    given = (*getattr(job, "args", ()), *getattr(job, "keywords", {}).values())
-    if not any(getattr(one, "as_json", False) for one in given):
+    arguments = (*getattr(job, "args", ()), *getattr(job, "keywords", {}).values())
+    if not any(getattr(argument, "as_json", False) for argument in arguments):
         yield
         return
     token = _JSON_STREAM.set(sys.stdout)

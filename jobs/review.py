@@ -66,15 +66,15 @@ class ReviewSampleConfig(JobConfig):
 
     @field_validator("annotators", mode="after")
     @classmethod
-    def _named(cls, given: list[str]) -> list[str]:
-        for name in given:
+    def _named(cls, names: list[str]) -> list[str]:
+        for name in names:
             if not _NAME.fullmatch(name) or name == _AGREEMENT:
                 raise ValueError(f"{name!r} can't name a page; use up to 40 letters, digits, dots, dashes, no space")
-        if not given:
+        if not names:
             raise ValueError("name at least one")
-        if len({name.lower() for name in given}) < len(given):
+        if len({name.lower() for name in names}) < len(names):
             raise ValueError("two names differ in case alone, and some disks would write both to one file")
-        return given
+        return names
 
 
 @wrong_arguments()
@@ -135,17 +135,17 @@ def import_files(
         opened, done = import_feedback(review, feedback, versions())
     else:
         opened = open_review(review)
-        users = {user: name for user, _, name in (given.partition("=") for given in config.users)}
+        users = {user: name for user, _, name in (user.partition("=") for user in config.users)}
         done = import_annotations(opened, files, users)
     for notice in done.notices:
         print(notice, file=sys.stderr)
     differing: list[dict[str, Any]] = [
         {
-            "item": one.item.id,
-            "task": one.item.task,
-            "marks": {mark.annotator: mark.value for mark in (*one.annotations, *one.unsure)},
+            "item": found.item.id,
+            "task": found.item.task,
+            "marks": {mark.annotator: mark.value for mark in (*found.annotations, *found.unsure)},
         }
-        for one in opened.disagreements()
+        for found in opened.disagreements()
     ]
     if config.as_json:
         counts = {"new": done.new, "known": done.known, "files": [str(file) for file in done.files]}
@@ -154,11 +154,11 @@ def import_files(
     print(f"{done.new} annotations taken in, {done.known} were known already")
     for file in done.files:
         print(f"rows    {file}")
-    for one in differing[:_MAX_LISTED]:
-        marks = ", ".join(f"{name} {value}" for name, value in one["marks"].items())
-        print(f"differs {one['item']} {one['task']}: {marks}")
+    for item in differing[:_MAX_LISTED]:
+        marks = ", ".join(f"{name} {value}" for name, value in item["marks"].items())
+        print(f"differs {item['item']} {item['task']}: {marks}")
     if differing:
-        settled = sum(one["item"] in opened.adjudicated() for one in differing)
+        settled = sum(item["item"] in opened.adjudicated() for item in differing)
         print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
     return 0
 
@@ -265,8 +265,8 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
     # all figures except items and votes, which the review's own files contain
     result: dict[str, Any] = {"review": opened.digest}
     result |= {name: getattr(found, name) for name in ("blind", "weighted", "seed", "informed")}
-    result |= {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "confusions")}
-    result |= {"figures": [one.to_row() for one in found.figures]}
+    result |= {name: [asdict(row) for row in getattr(found, name)] for name in ("tallies", "confusions")}
+    result |= {"figures": [figure.to_row() for figure in found.figures]}
     text = "\n\n\n".join(table_text(table) for table in agreement_tables(found) if table.rows)
     page = opened.root / f"{_AGREEMENT}.html"  # earlier reports are replaced
     (opened.root / f"{_AGREEMENT}.json").write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n")

@@ -69,7 +69,7 @@ class ReviewJudgesSpec(AskingSpec):
             config={"part": self.part, "set": set_digest(), **judging_identity(roles, self.criteria)},
             make=make,
             used=roles.used,
-            size=len({one.set_id for one in read_judged(self.part)}),
+            size=len({candidate.set_id for candidate in read_judged(self.part)}),
             code_version=CODE_VERSION,
             prompts=judging_prompts(judged_by),
         )

@@ -109,11 +109,11 @@ class BuildSpec(BatchConfig, AskingSpec):
 
     @field_validator("set_ids")
     @classmethod
-    def _read_lists(cls, given: list[str]) -> list[str]:
+    def _read_lists(cls, entries: list[str]) -> list[str]:
         from fdarx_core.storage import Location, StorageError
 
         ids: list[str] = []
-        for entry in filter(None, given):
+        for entry in filter(None, entries):
             try:
                 place = Location(entry)
                 ids += place.read_text().splitlines() if place.exists() and not place.is_dir() else [entry]
@@ -246,19 +246,19 @@ def load_roles(
     from fdarx_core.pipeline.build_steps import NONE, Roles
 
     writer = [] if generator == BASELINE else [generator]
-    given = {"reader": writer if reader is None else [reader], "judge": list(judge) or writer}
-    for role, names in given.items():
+    names_of_roles = {"reader": writer if reader is None else [reader], "judge": list(judge) or writer}
+    for role, names in names_of_roles.items():
         if BASELINE in names:
             raise ModelsError(
                 f"--{role} {BASELINE}: the built-in rules judge nothing; name a model of --models, or {NONE}"
             )
         if NONE in names and len(names) > 1:
             raise ModelsError(f"--{role}: {NONE} stands beside models; give models, or {NONE} alone")
-    for role, names in {"generator": [generator], **given}.items():
+    for role, names in {"generator": [generator], **names_of_roles}.items():
         for name in names:
             if name != NONE:
                 check_roles({role: name}, models)
-    readers, judges = ([name for name in names if name != NONE] for names in given.values())
+    readers, judges = ([name for name in names if name != NONE] for names in names_of_roles.values())
     roles = Roles(models, generator, "".join(readers), tuple(judges), votes, strict, drop_known)
     roles.check_votes()
     return roles

@@ -106,11 +106,11 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
 
     @field_validator("retrievers", mode="after")
     @classmethod
-    def _known_retrievers(cls, given: list[str]) -> list[str]:
+    def _known_retrievers(cls, names: list[str]) -> list[str]:
         from fdarx_core.retrieval.retrievers import RETRIEVERS  # importing it takes longer than showing help may
 
-        check_names([one.removesuffix("+rerank") for one in given], RETRIEVERS, "retriever")
-        return given
+        check_names([name.removesuffix("+rerank") for name in names], RETRIEVERS, "retriever")
+        return names
 
     def open(self) -> OpenedJob:
         """Load the models and read the benchmark.
@@ -271,4 +271,5 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
         if self.predictions is None or self.regrade is not None:
             return {}, []
         answers, rejects = read_predictions(self.predictions)
-        return {(one.question_id, CellKey(one.model, one.setting, one.retriever)): one for one in answers}, rejects
+        by_cell = {(row.question_id, CellKey(row.model, row.setting, row.retriever)): row for row in answers}
+        return by_cell, rejects

@@ -71,13 +71,13 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
     def open(self) -> OpenedJob:
         """Load the models, and read the questions and the index. Raises ValueError as `setup`, and StorageError."""
         questions, rejects = read_questions(self.questions, strip_title=self.strip_title)
-        chosen = sorted(questions, key=lambda one: content_id(str(self.seed), one.id))[: self.sample]
+        chosen = sorted(questions, key=lambda question: content_id(str(self.seed), question.id))[: self.sample]
         index = IndexReader.open(self.index, version=self.index_version)
         setup = self.setup(index)
         clients = self.client_pool(baseline(), setup.used, shared_fate=False)
-        titled = sum(bool(one.title) for one in chosen)
+        titled = sum(bool(question.title) for question in chosen)
         chosen = keep_indexed_titles(chosen, index)
-        lost = titled - sum(bool(one.title) for one in chosen)
+        lost = titled - sum(bool(question.title) for question in chosen)
 
         def lines(place: str) -> list[str]:
             where = f", see {place}" if place else ""
@@ -143,7 +143,7 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
             "retriever": setup.retriever,
             "postprocess": list(setup.postprocessors),
             "index_version": setup.version,
-            "questions": content_id(*(one.id for one in questions)),
+            "questions": content_id(*(question.id for question in questions)),
         }
 
     def _retrievers(self, index: IndexReader, directories: ModelDirectories) -> tuple[str, list[str]]:

@@ -99,9 +99,9 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
     @field_validator("entailment", mode="after")
     @classmethod
-    def _at_hand(cls, given: str, info: ValidationInfo) -> str:
-        if given != "auto":
-            return given
+    def _at_hand(cls, engine: str, info: ValidationInfo) -> str:
+        if engine != "auto":
+            return engine
         from fdarx_core.verify.nli_model import default_engine
 
         named = info.data.get("claims", BASELINE)
@@ -220,7 +220,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
                 weights=Weights.read(self.weights),
                 least_coverage=self.least_coverage,
                 least_decided=self.least_decided,
-                measured=self._measured(models, {one.name for one in (engine, compared) if one}),
+                measured=self._measured(models, {judging.name for judging in (engine, compared) if judging}),
             ),
             safety=safety,
             rxnorm=self.rxnorm or "",
@@ -245,22 +245,22 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             "answers": summary.digest,
         }
 
-    def _engine(self, option: str, given: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
+    def _engine(self, option: str, name: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
         from fdarx_core.pipeline.factuality_steps import EngineSpec
         from fdarx_core.retrieval.models import ModelMissing
         from fdarx_core.verify.nli_model import check_nli, name_of
 
-        if given == "exact":
+        if name == "exact":
             return EngineSpec()
-        if given in models:
-            return EngineSpec("judge", given)
+        if name in models:
+            return EngineSpec("judge", name)
         try:
             labels = tuple(self.nli_labels) or None
-            check_nli(given, labels)
+            check_nli(name, labels)
         except ModelMissing as error:
             known = ", ".join(("exact", *models))
-            raise ModelMissing(f"{option} {given}: {error} (or one of {known})") from error
-        return EngineSpec("nli", name_of(given), given, labels)
+            raise ModelMissing(f"{option} {name}: {error} (or one of {known})") from error
+        return EngineSpec("nli", name_of(name), name, labels)
 
     def _measured(self, models: Mapping[str, ModelConfig], names: Collection[str]) -> dict[str, Any]:
         """Return the figures of these engines on marked pairs. Raises ValueError for those of another engine."""
@@ -287,9 +287,9 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         return str(open_build(place).root) if place else ""
 
 
-def first_and_last(given: str) -> tuple[int, int]:
+def first_and_last(years: str) -> tuple[int, int]:
     """Return the first and the last year. Raises ValueError for other forms than 2014-2024 and 2020."""
-    found = _YEARS.fullmatch(given.strip())
+    found = _YEARS.fullmatch(years.strip())
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if first > last:
         raise ValueError(f"write the first and the last year, as {_SPAN}")
@@ -300,7 +300,7 @@ def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) 
     from fdarx_core.records import Reject
 
     yield from rejects
-    yield from (one for one in answers if isinstance(one, Reject) or one.question_id in chosen)
+    yield from (answer for answer in answers if isinstance(answer, Reject) or answer.question_id in chosen)
 
 
 def _intake_lines(info: Mapping[str, Any], where: str) -> list[str]:

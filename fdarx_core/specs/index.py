@@ -81,8 +81,8 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
         from fdarx_core.storage import Location
         from fdarx_core.storage.sources import Inputs
 
-        runs = [one for one in self.documents if is_benchmark(one)]
-        sources = [one for one in self.documents if one not in runs]
+        runs = [document for document in self.documents if is_benchmark(document)]
+        sources = [document for document in self.documents if document not in runs]
         place, model = Location(self.out), self.model()
         found = find_documents(sources) if sources else Inputs()
         if not self.documents and IndexStore(place).current() is None:

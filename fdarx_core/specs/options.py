@@ -242,9 +242,9 @@ class BertscoreConfig(JobConfig):
             raise ModelMissing(f"--bertscore-model: {error}") from error
 
 
-def at_commas(given: list[str]) -> list[str]:
+def at_commas(entries: list[str]) -> list[str]:
     """Return the entries of a list, which commas may separate as well, each once."""
-    parts = [part.strip() for one in given for part in one.split(",")]
+    parts = [part.strip() for entry in entries for part in entry.split(",")]
     return list(dict.fromkeys(part for part in parts if part))
 
 
@@ -252,16 +252,16 @@ Names = Annotated[list[str], AfterValidator(at_commas)]
 """A list of names, with commas or spaces between."""
 
 
-def check_names(given: list[str], known: Iterable[str], kind: str) -> list[str]:
+def check_names(names: list[str], known: Iterable[str], kind: str) -> list[str]:
     """Return the names that were given. Raises ValueError for a name that is not among the known ones of this kind."""
-    if unknown := [one for one in given if one not in {*known}]:
+    if unknown := [name for name in names if name not in {*known}]:
         raise ValueError(f"there is no {kind} {unknown[0]}; known are {', '.join(known)}")
-    return given
+    return names
 
 
 def one_of(known: Iterable[str], kind: str) -> AfterValidator:
     """Return the check of a field whose names must be among the known ones of this kind."""
-    return AfterValidator(lambda given: check_names(given, known, kind))
+    return AfterValidator(lambda names: check_names(names, known, kind))
 
 
 class ModelRoles(BaseModel):

@@ -83,10 +83,10 @@ class JobSpec(JobConfig):
 
         Raises ValueError for unknown fields and wrong values.
         """
-        given = {name: _plain(value) for name, value in fields.items() if value is not None}
+        values = {name: _plain(value) for name, value in fields.items() if value is not None}
         lists = {name for name, field in cls.model_fields.items() if get_origin(field.annotation) is list}
         return cls.model_validate(
-            {name: list(_values(value)) if name in lists else value for name, value in given.items()}
+            {name: list(_values(value)) if name in lists else value for name, value in values.items()}
         )
 
 
@@ -191,9 +191,9 @@ class ModelsSpec(JobSpec):
         if isinstance(listed, (list, tuple)):
             fields["models"] = [model for model in listed if not _is_model(model)]
         spec = super().of(**fields)
-        given = (entry for value in [*fields.values(), listed] for entry in _values(value))
+        values = (entry for value in [*fields.values(), listed] for entry in _values(value))
         spec._listed = [model.name for model in _values(listed) if _is_model(model)]
-        spec._adopt(list({id(entry): entry for entry in given if _is_model(entry)}.values()))
+        spec._adopt(list({id(entry): entry for entry in values if _is_model(entry)}.values()))
         return spec
 
     def with_models(self, models: Mapping[str, ModelConfig]) -> Self:
