@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fdarx_core.specs.build import BuildSpec
-from jobs import exit_code
 from jobs.cli import run_as
 
 if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
@@ -31,10 +30,9 @@ def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
 
     0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking, 130 interrupted.
     """
-    from fdarx_core.pipeline.build import EmptySelection
     from jobs.session import carry_out
 
-    return exit_code(lambda: carry_out(config, _PHASES, "build", _tell, busy_text="looking for labels"), EmptySelection)
+    return carry_out(config, _PHASES, "build", _tell, busy_text="looking for labels")
 
 
 def _tell(run: RunDirectory, config: BuildSpec) -> int:

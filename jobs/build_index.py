@@ -26,10 +26,10 @@ _PHASES = {"identify": "files identified", "index": "documents read"}
 def index(*, config: Annotated[IndexSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
     with busy("looking for documents", quiet=config.quiet):
-        opened = config.open()
-    executor_name: ExecutorName = config.executor if opened.long or config.executor != "auto" else "local"
-    with session(config, _PHASES, read=[opened.model], executor=executor_name) as (progress, executor):
-        indexing = opened.run(executor, progress)
+        indexing = config.open()
+    executor_name: ExecutorName = config.executor if indexing.long or config.executor != "auto" else "local"
+    with session(config, _PHASES, read=[indexing.model], executor=executor_name) as (progress, executor):
+        indexing.run(executor, progress)
     if config.as_json:
         counts = {name: getattr(indexing, name) for name in ("documents", "unchanged", "chunks", "embedded")}
         rejected = Counter(reject.reason for reject in indexing.rejects)

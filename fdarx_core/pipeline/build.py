@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.round_trip import ROUND_TRIP_ANSWER
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
@@ -21,6 +22,7 @@ from fdarx_core.generation.transfers import (
     near_drugs,
     offered_questions,
 )
+from fdarx_core.generation.writing import written_types
 from fdarx_core.labels import Identity, Selection, identify_sources, select
 from fdarx_core.llm import AskingStopped, Criteria, ResponseStore
 from fdarx_core.pipeline.asking import PlanRow, add_up
@@ -36,7 +38,7 @@ from fdarx_core.pipeline.build_results import (
 )
 from fdarx_core.pipeline.build_steps import Roles, build_steps, survey_labels, transfer_steps
 from fdarx_core.pipeline.executor import PartResult, Stages, Work
-from fdarx_core.pipeline.job import PipelineJob, check_inputs
+from fdarx_core.pipeline.job import PipelineJob, check_inputs, prompt_length_lines, unchecked_line
 from fdarx_core.pipeline.label_state import (
     WRITTEN,
     TopicPlan,
@@ -49,12 +51,11 @@ from fdarx_core.pipeline.label_state import (
     write_labels,
     write_transferred,
 )
-from fdarx_core.pipeline.planning import counted_labels, prompt_length_lines, role_in_build, unchecked_line
 from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
-from fdarx_core.records import Reject, StageCount
+from fdarx_core.records import Reject, StageCount, content_id
 from fdarx_core.report import build_report, questions_page
-from fdarx_core.storage import write_records
+from fdarx_core.storage import StorageError, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
 from fdarx_core.storage.splits import choose_splits
@@ -63,13 +64,22 @@ LABELS_PER_PART = 8
 """Labels of a part: the grain of parallel work, of resuming, and of memory (a few MB)."""
 
 _SOURCES_PER_TASK = 64
+COUNTED_LABELS = 20
+"""The most labels on which a build counts prompts before it asks; one takes about 0.3 CPU-seconds."""
 _UPPER_BOUND = "An upper bound: models write fewer questions than they are asked for, and filters drop some."
 
 TRANSFER = "transfer"
 """The stage of the second phase of a build by a model, which asks questions on one label of others."""
 
 
-class EmptySelection(ValueError):
+def role_in_build(task: str) -> str:
+    """Return the role of a build whose model gets the prompts of a task."""
+    if task in written_types():
+        return "writer"
+    return "reader" if task == ROUND_TRIP_ANSWER.name else "judge"
+
+
+class EmptySelection(StorageError, ValueError):
     """The selection of labels is empty. The message says what was found and why it was not selected."""
 
 
@@ -181,7 +191,9 @@ class Build(PipelineJob):
             lines = unchecked_line(models)
         else:
             every = self.corpus.labels
-            some = replace(self.corpus, labels=counted_labels(every, self.amounts.seed))
+            seed = str(self.amounts.seed)
+            drawn = sorted(every, key=lambda label: content_id("prompt lengths", seed, label.set_id))
+            some = replace(self.corpus, labels=drawn[:COUNTED_LABELS])
             stages = self._stages_of(some, planned=True)
             work = self.work(stages, ResponseStore(self.run.file("responses")), planned=True)
             self.progress("count", 0, 1, "")

@@ -136,8 +136,8 @@ class UploadIndexer:
             if stopped.is_set():
                 raise _NobodyWaits
 
-        indexing = Indexing(LocalExecutor(), index, *_chunking(base), model, instruction, tell)
-        manifest = indexing.add(documents, _left_out(base, documents))
+        indexing = Indexing(index, *_chunking(base), model, instruction)
+        manifest = indexing.add(LocalExecutor(), tell, documents, _left_out(base, documents))
         return UploadedDocuments(indexing.documents, indexing.embedded, indexing.rejects, manifest.version)
 
 
