@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -126,7 +125,8 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
     words, values = _without_config(list(arguments))
     app = _app(words)
     jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW), "finetune retriever"]
-    app.config = (Environment(jobs), Dict(values, use_commands_as_keys=False, source="the file of --config"))
+    of_file = Dict(values, use_commands_as_keys=False, source="the file of --config")
+    app.config = (partial(_read_environment, jobs), of_file)
     try:
         command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -158,40 +158,35 @@ def _run(words: Sequence[str]) -> object:
         raise
 
 
-@dataclass(frozen=True)
-class Environment:
-    """Reads the options of a job from the environment, as FDARX_JOB_OPTION; cyclopts calls it with the job and them.
+def _read_environment(
+    jobs: Collection[str], app: App, commands: tuple[str, ...], arguments: ArgumentCollection
+) -> None:
+    """Fill in the options of a job from the environment, where they are FDARX_JOB_OPTION; cyclopts calls this.
 
-    A misspelt name must not be ignored in silence: a variable of the job that runs is an error if the job has no such
-    option, as on the command line, and any other variable that nothing reads is a warning.
+    A misspelt name must not be ignored in silence: a variable of the job that runs ends the program with exit code 2 if
+    the job has no such option, as on the command line, and any other variable that nothing reads is a warning.
 
-    Attributes:
-        jobs: the names of all jobs, such as "build" and "review sample".
+    Args:
+        jobs: The names of all jobs, such as "build" and "review sample".
+        app: The application, as for `Env`.
+        commands: The words of the job that runs.
+        arguments: Its options.
     """
-
-    jobs: Collection[str]
-
-    def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        """Fill in the options that the environment has. Ends the program with exit code 2 for a misspelt one."""
-        job = " ".join(commands)
-        if job in self.jobs:
-            self._check(job, arguments)
-            Env(_prefix(job), command=False)(app, commands, arguments)
-
-    def _check(self, job: str, arguments: ArgumentCollection) -> None:
-        known = dict.fromkeys(
-            f"{_prefix(job)}{_variable(name)}" for option in arguments for name in option.names if name.startswith("--")
-        )
-        for name in sorted(os.environ):
-            if not name.startswith(PREFIX) or name in known or name in _READ_ELSEWHERE or _OF_OTHERS.search(name):
-                continue
-            owner = max(
-                (known_job for known_job in self.jobs if name.startswith(_prefix(known_job))), key=len, default=""
-            )
-            if owner == job:
-                stop(f"{name}: `fdarx {job}` has no such option{_nearest(name, known)}; see `fdarx {job} --help`")
-            if not owner:
-                print(f"warning: {name} is ignored, no job reads it{_nearest(name, known)}", file=sys.stderr)
+    job = " ".join(commands)
+    if job not in jobs:
+        return
+    known = dict.fromkeys(
+        f"{_prefix(job)}{_variable(name)}" for option in arguments for name in option.names if name.startswith("--")
+    )
+    for name in sorted(os.environ):
+        if not name.startswith(PREFIX) or name in known or name in _READ_ELSEWHERE or _OF_OTHERS.search(name):
+            continue
+        owner = max((known_job for known_job in jobs if name.startswith(_prefix(known_job))), key=len, default="")
+        if owner == job:
+            stop(f"{name}: `fdarx {job}` has no such option{_nearest(name, known)}; see `fdarx {job} --help`")
+        if not owner:
+            print(f"warning: {name} is ignored, no job reads it{_nearest(name, known)}", file=sys.stderr)
+    Env(_prefix(job), command=False)(app, commands, arguments)
 
 
 def _prefix(job: str) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import sys
-from collections import Counter
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -33,7 +32,7 @@ from fdarx_core.specs.running import versions
 from fdarx_core.storage import Location
 from jobs import STOPPED
 from jobs.cli import run_as
-from jobs.output import print_json
+from jobs.output import print_json, printable, tell_rejects
 from jobs.progress import ProgressLine
 
 _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
@@ -163,7 +162,6 @@ class FetchConfig(JobConfig):
 
 
 _PHASES = {"list": "labels listed", "label": "labels", "release": "MB"}
-_WHY_SHOWN = 5
 
 
 def fetch(*, config: Annotated[FetchConfig | None, Parameter(name="*")] = None) -> int:
@@ -204,23 +202,14 @@ async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -
 
 def _tell(result: FetchResult, place: Location) -> None:
     if result.stopped:
-        print(f"stopped: {_plain(result.stopped)}", file=sys.stderr)
+        print(f"stopped: {printable(result.stopped)}", file=sys.stderr)
     if result.rejects:
-        reasons = Counter(reject.reason for reject in result.rejects)
-        counted = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common())
-        print(f"not had: {counted}; see {place}/{REJECTS}", file=sys.stderr)
-        for reject in result.rejects[:_WHY_SHOWN]:
-            print(f"  {_plain(reject.id)}: {reject.reason}: {_plain(reject.detail)}", file=sys.stderr)
+        tell_rejects("not had", result.rejects, f"{place}/{REJECTS}")
     labels = sum(bool(file.set_id) for file in result.fetched)
     size = sum(file.bytes for file in result.fetched) / 10**6
     print(f"folder     {place}")
     print(f"fetched    {labels:,} labels, {len(result.fetched) - labels:,} bulk files, {size:,.1f} MB")
     print(f"unchanged  {result.unchanged:,}")
-
-
-def _plain(text: str) -> str:
-    """Return a text without control characters for the terminal, because part of it comes from a server."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 if __name__ == "__main__":

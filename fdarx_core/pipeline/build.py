@@ -31,7 +31,6 @@ from fdarx_core.pipeline.build_results import (
     count_unusable,
     effective_size,
     labels_that_exceed,
-    questions_without_verdict,
     reject_reasons,
     split_build_votes,
     vote_agreement,
@@ -336,7 +335,8 @@ class Build(PipelineJob):
         }
         if self.clients.models:
             summary["replies"] = count_unusable(self.run)
-            summary["questions_without_verdict"] = questions_without_verdict(self.run)
+            unscored = self.run.rows("questions", "unscored")
+            summary["questions_without_verdict"] = sum(bool(stages) for (stages,) in unscored)
         reads = any(count.rows_in for count in counts if count.stage == ROUND_TRIP)
         if reads and (room := self.roles.reader_room) is not None:
             summary["labels_read_in_part"] = labels_that_exceed(self.run, room)

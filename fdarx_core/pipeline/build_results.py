@@ -165,11 +165,6 @@ def _count_by_reason(run: RunDirectory, kind: str, columns: list[str]) -> list[d
     return counted
 
 
-def questions_without_verdict(run: RunDirectory) -> int:
-    """Return the number of questions that were kept though a verdict on them is missing."""
-    return sum(bool(unscored) for (unscored,) in run.rows("questions", "unscored"))
-
-
 VoteSplits: TypeAlias = Counter[tuple[str, int, int, int]]
 """The number of questions by stage and by how many of their votes are kept, dropped and unscored. Its size does not
 depend on the number of questions."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
     from fdarx_core.records import CheckedAnswer, Reject
-    from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers
+    from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, ReferenceStatements
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
 _SPAN = "2014-2024"
@@ -149,24 +149,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         chosen = summary.chosen(self.sample, self.seed)
         source_rejects = source.rejects if source else ()
         rejects = [*statements.rejects, *source_rejects]
-        intake = {
-            "intake": {
-                "rows": summary.rows,
-                "answers": summary.answers,
-                "rejects": summary.rejects,
-                "questions": len(summary.questions),
-                "questions_chosen": len(chosen),
-                "models": dict(summary.models),
-            },
-            "references": {
-                "rows": len(statements.rows) + len(statements.rejects),
-                "questions": len(statements.rows),
-                "rejects": len(statements.rejects),
-                "matched": summary.statements,
-                "answers_with_statements": summary.with_statements,
-            },
-            "evidence_rejects": len(source_rejects),
-        }
+        intake = {**_counts(summary, statements, len(chosen)), "evidence_rejects": len(source_rejects)}
 
         return OpenedJob(
             config=self.identity(setup, source, summary),
@@ -301,6 +284,27 @@ def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) 
 
     yield from rejects
     yield from (answer for answer in answers if isinstance(answer, Reject) or answer.question_id in chosen)
+
+
+def _counts(summary: AnswerSummary, statements: ReferenceStatements, chosen: int) -> dict[str, dict[str, Any]]:
+    """Return the counts of answers and reference statements for run.json; `chosen` is the number of questions taken."""
+    return {
+        "intake": {
+            "rows": summary.rows,
+            "answers": summary.answers,
+            "rejects": summary.rejects,
+            "questions": len(summary.questions),
+            "questions_chosen": chosen,
+            "models": dict(summary.models),
+        },
+        "references": {
+            "rows": len(statements.rows) + len(statements.rejects),
+            "questions": len(statements.rows),
+            "rejects": len(statements.rejects),
+            "matched": summary.statements,
+            "answers_with_statements": summary.with_statements,
+        },
+    }
 
 
 def _intake_lines(info: Mapping[str, Any], where: str) -> list[str]:
