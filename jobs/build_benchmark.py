@@ -32,7 +32,7 @@ def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
     """
     from jobs.session import carry_out
 
-    return carry_out(config, _PHASES, "build", _tell, busy_text="looking for labels")
+    return carry_out(config, _PHASES, _tell, busy_text="looking for labels")
 
 
 def _tell(run: RunDirectory, config: BuildSpec) -> int:

@@ -55,7 +55,6 @@ def evaluate(*, config: Annotated[EvaluateSpec, Parameter(name="*")]) -> int:
     return carry_out(
         spec,
         _PHASES,
-        "answer",
         _tell,
         busy_text="reading the benchmark",
         around=with_fleet,

@@ -78,7 +78,7 @@ class ReviewJudgesSpec(AskingSpec):
 def judges(*, config: Annotated[ReviewJudgesSpec | None, Parameter(name="*")] = None) -> int:
     """Measure the rules, judges and round trip of a build on candidate questions that were marked by reading."""
     spec = config or ReviewJudgesSpec()
-    return carry_out(spec, _PHASES, "judge", _tell, busy_text="reading the judged candidates")
+    return carry_out(spec, _PHASES, _tell, busy_text="reading the judged candidates")
 
 
 def _tell(run: RunDirectory, config: ReviewJudgesSpec) -> int:

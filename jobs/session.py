@@ -120,7 +120,6 @@ def session(
     *,
     read: Sequence[str | None],
     executor: ExecutorName,
-    asking: str = "",
     size: int | None = None,
     run: RunDirectory | None = None,
     for_models: int = 0,
@@ -143,7 +142,7 @@ def session(
     with (
         ending(run) if run else as_ctrl_c(),
         traced,
-        ProgressLine(phases, asking, quiet=config.quiet) as progress,
+        ProgressLine(phases, quiet=config.quiet) as progress,
     ):
         if name == "local":
             yield progress, LocalExecutor()
@@ -166,7 +165,6 @@ def run_result(run: RunDirectory, **more: Any) -> dict[str, Any]:
 def carry_out(
     spec: SpecT,
     phases: Mapping[str, str],
-    asking: str,
     tell: Callable[[RunDirectory, SpecT], int],
     *,
     busy_text: str,
@@ -178,7 +176,6 @@ def carry_out(
     Args:
         spec: The specification.
         phases: The names of the phases, for the progress.
-        asking: The phase in which requests are sent.
         tell: Prints the result, and returns the exit code.
         busy_text: What is shown while the inputs are opened.
         around: A block in which the job runs.
@@ -206,7 +203,6 @@ def carry_out(
             phases,
             read=opened.read,
             executor=spec.asking_executor,
-            asking=asking,
             size=opened.size,
             run=run,
             for_models=for_models,
@@ -218,7 +214,7 @@ def carry_out(
                     planned = job.plan()
                     tell_plan(planned, job.plan_notes(planned))
                     return 0
-                with progress.watching(executor.asking):
+                with progress.watching(executor.asking, getattr(job, "phase", "")):
                     finish(job, lambda: _await_in_flight(executor))
         return tell(run, spec)
 

@@ -10,8 +10,7 @@ from cyclopts import Group, Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
-    from fdarx_core.llm import Baseline, ModelConfig
-    from fdarx_core.pipeline.asking import ClientPool
+    from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.executor import Demand
     from fdarx_core.rag.search import Role
 
@@ -89,11 +88,6 @@ class RunningConfig(ComputingConfig):
     """where work runs: `local` in this process; `ray` on all CPUs of this machine, or on the cluster of RAY_ADDRESS;
     `auto` uses this process for small jobs"""
 
-    @property
-    def asking_executor(self) -> Literal["auto", "local", "ray"]:
-        """The executor on which the job runs, by name."""
-        return self.executor
-
 
 class AskingConfig(RunningConfig):
     """Limits of requests, and runs whose responses are reused."""
@@ -111,19 +105,6 @@ class AskingConfig(RunningConfig):
     3,000 requests a second (one for each 2,000 requests a second that these limits allow; one with --max-requests or
     --max-cost)"""
 
-    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
-        """Return the clients of the models that the job asks, with its limits; `more` are fields of `ClientPool`.
-
-        Raises ModelsError if a limit of cost is set and a model that is asked has no prices.
-        """
-        from fdarx_core.llm import ModelsError
-        from fdarx_core.pipeline.asking import ClientPool
-
-        unpriced = [name for name, model in used.items() if model.prices is None]
-        if self.max_cost is not None and unpriced:
-            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
-        return ClientPool(rules, used, self.max_requests, self.max_cost, **more)
-
 
 class BatchFilesConfig(AskingConfig):
     """Whether requests go into files that another program answers."""
@@ -133,35 +114,6 @@ class BatchFilesConfig(AskingConfig):
     asked; the same command reads the outputs and goes on, with exit code 3 until all requests have replies; see
     docs/models.md"""
 
-    @property
-    def asking_executor(self) -> Literal["auto", "local", "ray"]:
-        """The executor: with `batch_files` this process, in which each file is read and written once."""
-        return "local" if self.batch_files else self.executor
-
-    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
-        """Return the clients, as `AskingConfig.client_pool`.
-
-        Raises ModelsError also if files are asked for where they are not written, or for a model of another API, and
-        StorageError where their folder cannot be written.
-        """
-        from fdarx_core.llm import ModelsError
-        from fdarx_core.storage import Location
-
-        pool = super().client_pool(rules, used, batch_files=self.batch_files, **more)
-        if self.batch_files is None:
-            return pool
-        if self.executor == "ray":
-            raise ModelsError("--batch-files works in this process; leave out --executor ray")
-        for name, model in used.items():
-            if model.batch_api and model.kind != "openai":
-                raise ModelsError(
-                    f"model {name}: --batch-files writes OpenAI's format, not that of kind {model.kind}; set kind: "
-                    "openai, or batch_api: false to send its requests to its server"
-                )
-        if not self.plan:
-            Location(self.batch_files).check_writable()
-        return pool
-
 
 class BatchConfig(BatchFilesConfig):
     """Whether requests go through the vendors' batch APIs."""
@@ -169,32 +121,6 @@ class BatchConfig(BatchFilesConfig):
     batch: Annotated[bool, Parameter(group=_ASKING)] = False
     """send requests to models through the batch APIs of their servers: half the price, results within a day; the same
     command collects the batches of an interrupted job; see docs/models.md"""
-
-    if TYPE_CHECKING:  # each job has the field at its place among its options
-        out: str
-
-    @property
-    def asking_executor(self) -> Literal["auto", "local", "ray"]:
-        """The executor: with `batch` this process, which has all parts in progress at once."""
-        return "local" if self.batch else super().asking_executor
-
-    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
-        """Return the clients, as `BatchFilesConfig.client_pool`.
-
-        Raises ModelsError also if batches are asked for where they are not made, or of a server without a batch API.
-        """
-        from fdarx_core.llm import ModelsError
-        from fdarx_core.pipeline.asking import check_batch_apis
-        from fdarx_core.storage import Location
-
-        if self.batch and self.batch_files:
-            raise ModelsError("--batch asks servers, and --batch-files asks none; leave one of them out")
-        if self.batch and self.executor == "ray":
-            raise ModelsError("--batch works in this process; leave out --executor ray")
-        pool = super().client_pool(rules, used, batch=self.batch, **more)
-        if self.batch and not self.plan:
-            check_batch_apis(used.values(), Location(self.out) / "responses")
-        return pool
 
 
 def load_all(files: Sequence[str], *, check_access: bool = True) -> dict[str, ModelConfig]:

@@ -23,9 +23,9 @@ from fdarx_core.specs.options import (
 )
 
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
-    from fdarx_core.llm import Model, ModelConfig
+    from fdarx_core.llm import Baseline, Model, ModelConfig
     from fdarx_core.llm.prompts import Prompt
-    from fdarx_core.pipeline.asking import PlanRow
+    from fdarx_core.pipeline.asking import ClientPool, PlanRow
     from fdarx_core.pipeline.executor import Demand, Executor, ExecutorName
     from fdarx_core.pipeline.job import Progress
     from fdarx_core.storage import Location, RunDirectory
@@ -112,8 +112,13 @@ class RunSpec(ComputingConfig, JobSpec):
 
     @property
     def asking_executor(self) -> ExecutorName:
-        """The executor on which the job runs, by name: this process, unless a subclass has an option for it."""
-        return "local"
+        """The executor on which the job runs, by name: this process, unless the job has an option for it.
+
+        It is this process for batches too, where all parts are in progress at once and each file is written once.
+        """
+        in_batches = getattr(self, "batch", False) or getattr(self, "batch_files", None)
+        executor: ExecutorName = "local" if in_batches else getattr(self, "executor", "local")
+        return executor
 
     def responses(self) -> list[Location]:
         """Return the folders of responses that are used for identical requests. Raises StorageError."""
@@ -232,6 +237,43 @@ class AskingSpec(AskingConfig, RunSpec, ModelsSpec):
         from fdarx_core.storage import RunDirectory
 
         return [*self._stores, *(RunDirectory.open(other).file("responses") for other in self.reuse)]
+
+    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
+        """Return the clients of the models that are asked, with the limits of the job, and its kind of batches.
+
+        Args:
+            rules: The built-in rules.
+            used: The models that are asked, by name.
+            more: Further fields of `ClientPool`.
+
+        Raises:
+            ModelsError: A limit of cost is set and a model has no prices, or requests can't go into batches here.
+            StorageError: The folder of batch files cannot be written.
+        """
+        from fdarx_core.llm import ModelsError
+        from fdarx_core.pipeline.asking import ClientPool, check_batch_apis
+        from fdarx_core.storage import Location
+
+        batch, files = bool(getattr(self, "batch", False)), getattr(self, "batch_files", None)
+        unpriced = [name for name, model in used.items() if model.prices is None]
+        if self.max_cost is not None and unpriced:
+            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+        if batch and files:
+            raise ModelsError("--batch asks servers, and --batch-files asks none; leave one of them out")
+        if (batch or files) and self.executor == "ray":
+            option = "--batch" if batch else "--batch-files"
+            raise ModelsError(f"{option} works in this process; leave out --executor ray")
+        for name, model in used.items() if files else ():
+            if model.batch_api and model.kind != "openai":
+                raise ModelsError(
+                    f"model {name}: --batch-files writes OpenAI's format, not that of kind {model.kind}; set kind: "
+                    "openai, or batch_api: false to send its requests to its server"
+                )
+        if files and not self.plan:
+            Location(files).check_writable()
+        if batch and not self.plan:
+            check_batch_apis(used.values(), Location(self.out) / "responses")
+        return ClientPool(rules, used, self.max_requests, self.max_cost, batch=batch, batch_files=files, **more)
 
     def run(self, executor: Executor | None = None, progress: Progress | None = None) -> RunDirectory:
         """Run the job, as `RunSpec.run`. Raises AskingStopped if no more requests may be sent and it can't end so."""
