@@ -96,6 +96,7 @@ class ProgressLine:
         with self._lock:
             if phase != self._phase:
                 self._phase, self._started, self._first, self._shown = phase, time.monotonic(), done, 0.0
+                self._asked = None
                 self._task = self._bar.add_task("", total=total or None) if self._bar else None
             self._latest = (done, total, note)
             self._draw(at_once=bool(total) and done >= total)
@@ -112,8 +113,8 @@ class ProgressLine:
         def look() -> None:
             asked = asking() if self._phase == phase else None
             with self._lock:
-                self._asked = asked
-                if asked is not None:
+                if asked is not None and self._phase == phase:
+                    self._asked = asked
                     self._draw()
 
         with repeated(look, _POLL_S):

@@ -25,8 +25,8 @@ HOW = {"out", "models", "reuse", "max_requests", "max_cost", "plan", "batch", "b
 """Options of a job that asks models that change none of its results."""
 
 
-_ASKING = Group("Asking models", sort_key=1)
-_RUNNING = Group("Running", sort_key=2)
+ASKING = Group("Asking models", sort_key=1)
+RUNNING = Group("Running", sort_key=2)
 _RESOURCES = Group("Resources", sort_key=3)
 OUTPUT = Group("Output", sort_key=4)
 
@@ -84,32 +84,15 @@ class SharedGpuConfig(GpuConfig):
 class RunningConfig(ComputingConfig):
     """The place where a job runs."""
 
-    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = "auto"
+    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=RUNNING)] = "auto"
     """where work runs: `local` in this process; `ray` on all CPUs of this machine, or on the cluster of RAY_ADDRESS;
     `auto` uses this process for small jobs"""
 
 
-class AskingConfig(RunningConfig):
-    """Limits of requests, and runs whose responses are reused."""
-
-    reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(default_factory=list)
-    """other runs whose responses are used for identical requests, which saves their cost"""
-    max_requests: Annotated[int | None, Parameter(group=_ASKING)] = Field(None, ge=1)
-    """stop cleanly after this many requests to models; repeat the command to resume (no limit)"""
-    max_cost: Annotated[float | None, Parameter(group=_ASKING)] = Field(None, gt=0)
-    """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
-    plan: Annotated[bool, Parameter(group=_ASKING)] = False
-    """send no requests; only print requests, tokens and cost per task and model"""
-    asking_workers: Annotated[int | None, Parameter(group=_RUNNING)] = Field(None, ge=1, le=64)
-    """processes that send the requests on Ray, each with an equal share of the limits in --models; one sends about
-    3,000 requests a second (one for each 2,000 requests a second that these limits allow; one with --max-requests or
-    --max-cost)"""
-
-
-class BatchFilesConfig(AskingConfig):
+class BatchFilesConfig(JobConfig):
     """Whether requests go into files that another program answers."""
 
-    batch_files: Annotated[str | None, Parameter(group=_ASKING)] = None
+    batch_files: Annotated[str | None, Parameter(group=ASKING)] = None
     """folder for batch files of requests to models, which `vllm run-batch` or any other program answers; no server is
     asked; the same command reads the outputs and goes on, with exit code 3 until all requests have replies; see
     docs/models.md"""
@@ -118,7 +101,7 @@ class BatchFilesConfig(AskingConfig):
 class BatchConfig(BatchFilesConfig):
     """Whether requests go through the vendors' batch APIs."""
 
-    batch: Annotated[bool, Parameter(group=_ASKING)] = False
+    batch: Annotated[bool, Parameter(group=ASKING)] = False
     """send requests to models through the batch APIs of their servers: half the price, results within a day; the same
     command collects the batches of an interrupted job; see docs/models.md"""
 

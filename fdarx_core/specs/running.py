@@ -7,17 +7,20 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, get_origin
 
+from cyclopts import Parameter
 from pydantic import Field, PrivateAttr
 from typing_extensions import Self
 
 from fdarx_core.specs.options import (
+    ASKING,
     BASELINE,
-    AskingConfig,
+    RUNNING,
     BertscoreConfig,
     ComputingConfig,
     JobConfig,
+    RunningConfig,
     SharedGpuConfig,
     load_all,
 )
@@ -227,8 +230,21 @@ class ModelsSpec(JobSpec):
                 raise ModelsError(f"two different models have the name {model.name}; give one of them another `name`")
 
 
-class AskingSpec(AskingConfig, RunSpec, ModelsSpec):
-    """The base of specifications whose jobs ask models."""
+class AskingSpec(RunningConfig, RunSpec, ModelsSpec):
+    """The base of specifications whose jobs ask models: limits of requests, and runs whose responses are reused."""
+
+    reuse: Annotated[list[str], Parameter(group=ASKING)] = Field(default_factory=list)
+    """other runs whose responses are used for identical requests, which saves their cost"""
+    max_requests: Annotated[int | None, Parameter(group=ASKING)] = Field(None, ge=1)
+    """stop cleanly after this many requests to models; repeat the command to resume (no limit)"""
+    max_cost: Annotated[float | None, Parameter(group=ASKING)] = Field(None, gt=0)
+    """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
+    plan: Annotated[bool, Parameter(group=ASKING)] = False
+    """send no requests; only print requests, tokens and cost per task and model"""
+    asking_workers: Annotated[int | None, Parameter(group=RUNNING)] = Field(None, ge=1, le=64)
+    """processes that send the requests on Ray, each with an equal share of the limits in --models; one sends about
+    3,000 requests a second (one for each 2,000 requests a second that these limits allow; one with --max-requests or
+    --max-cost)"""
 
     _stores: list[Location] = PrivateAttr(default_factory=list)
 
