@@ -31,15 +31,15 @@ from fdarx_core.review.judged_candidates import (
 )
 
 CODE_VERSION = source_digest(
-    *(
-        "fdarx_core.labels",
-        "fdarx_core.baseline",
-        "fdarx_core.text",
-        "fdarx_core.generation",
-        "fdarx_core.filters",
-        "fdarx_core.verify",
-    ),
-    *("fdarx_core.pipeline.build_steps", "fdarx_core.pipeline.round_trip_steps", "prompts"),
+    "fdarx_core.labels",
+    "fdarx_core.baseline",
+    "fdarx_core.text",
+    "fdarx_core.generation",
+    "fdarx_core.filters",
+    "fdarx_core.verify",
+    "fdarx_core.pipeline.build_steps",
+    "fdarx_core.pipeline.round_trip_steps",
+    "prompts",
 )
 """A digest of all that decides what becomes of a candidate, so that a trial is made anew after a change of a filter."""
 SCORES, OUTCOMES = "scores.json", "outcomes.jsonl"
