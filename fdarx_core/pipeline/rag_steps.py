@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from fdarx_core.evaluation.similarity import token_f1
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
-from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext, all_done
 from fdarx_core.rag.answers import answer_question
@@ -84,9 +83,6 @@ class RagSetup:
     encoder: str | None = None
     bertscore: str | None = None
     bertscore_layers: int | None = None
-    max_requests: int | None = None
-    max_cost: float | None = None
-    batch_files: str | None = None
 
     def filter(self, question: RagQuestion) -> ChunkFilter:
         """Return the filter of chunks for the searches of a question."""
@@ -107,17 +103,6 @@ class RagSetup:
     def measures_similarity(self) -> bool:
         """Whether a model measures the similarity of answers and references."""
         return bool(self.bertscore or self.encoder)
-
-    @property
-    def clients(self) -> ClientPool:
-        return ClientPool(
-            baseline(),
-            self.used,
-            self.max_requests,
-            self.max_cost,
-            shared_fate=False,
-            batch_files=self.batch_files,
-        )
 
 
 @dataclass(slots=True)
