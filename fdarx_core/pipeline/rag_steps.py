@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from fdarx_core.evaluation.similarity import token_f1
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
+from fdarx_core.llm.failures import all_done
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext, all_done
+from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
 from fdarx_core.rag.answers import answer_question
 from fdarx_core.rag.flow import context_budget, retrieve_contexts
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts

@@ -5,7 +5,6 @@ The service, the RAG comparison and `fdarx_core.Index` retrieve with these funct
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 from fdarx_core.labels.drugs import Drug, Mention, drug_of
 from fdarx_core.llm import ModelConfig, Task, Unparsable
+from fdarx_core.llm.failures import all_done
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.comparison import (
     GROUPED_CONTEXTS,
@@ -137,8 +137,8 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
     mentions, absent = await _names_in(question, query.filter, backend)
     # nothing is searched for such a question, and nothing is written to search with
     strategy = STRATEGIES["question"] if _names_only(absent) else query.searches_with
-    scopes, (rewritten, replies, missing) = await asyncio.gather(
-        _ask_scope(question, mentions, absent, backend), _write_queries(question, strategy, backend)
+    scopes, (rewritten, replies, missing) = await all_done(
+        [_ask_scope(question, mentions, absent, backend), _write_queries(question, strategy, backend)]
     )
     drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
     scope_replies = [_parse(QUESTION_SCOPE, response, []) for response in scopes]
@@ -224,7 +224,7 @@ async def _names_in(
     """Return where a question names drugs with a label, and the drugs without; None where the filter chooses labels."""
     if filter.any_drug or filter.drug or filter.drugs or filter.set_id or filter.title:
         return None, []
-    [mentions], absent = await asyncio.gather(backend.find_drugs([question]), backend.absent_drugs(question))
+    [mentions], absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
     return mentions, absent
 
 
