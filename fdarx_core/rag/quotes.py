@@ -11,7 +11,7 @@ import numpy as np
 from fdarx_core.baseline.label_statements import ITEM, parse_passage, quoted
 from fdarx_core.rag.label_differences import with_differences
 from fdarx_core.records import AnswerStatement, Citation, SearchHit
-from fdarx_core.retrieval.lexical import Floats, InvertedIndex, length_penalties, saturation, tokenize
+from fdarx_core.retrieval.lexical import Floats, InvertedIndex, bm25_index, tokenize
 from fdarx_core.text.sentences import sentence_spans
 from fdarx_core.text.stems import is_stop_word, stem
 
@@ -79,9 +79,7 @@ def _scores(query: str, texts: Sequence[str]) -> Floats:
     """Return the BM25 score of each text, with Lucene's idf: that of rank-bm25 is 0 or less for half of few texts."""
     index = InvertedIndex(texts)
     idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
-    penalties = length_penalties(index.lengths, int(index.lengths.sum()) / max(1, index.size))
-    weights = idf[index.terms] * saturation(index.counts, penalties[index.passages])
-    scores: Floats = index.sum_weights(weights, *index.lookup([query]), 1)[0]
+    scores: Floats = bm25_index(index, idf).scores([query])[0]
     return scores
 
 
