@@ -23,7 +23,7 @@ def with_differences(text: str, citations: Iterable[Citation]) -> list[Citation]
     for citation in citations:
         statement, differences = text[slice(*citation.statement)], list[NumberDifference]()
         for one in citation.hit.differences:
-            if others := [other for other in one.others if _used(citation, statement, one.sentence, other.text)]:
+            if others := [other for other in one.others if _used(citation, statement, one.sentence, other.sentence)]:
                 differences.append(NumberDifference(one.sentence, others))
         found.append(replace(citation, differences=differences) if citation.hit.differences else citation)
     return found
@@ -41,9 +41,9 @@ def differences_text(text: str, citations: Iterable[Citation]) -> str:
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for citation in citations:
         for sentence, other in ((one.sentence, other) for one in citation.differences for other in one.others):
-            pairs = _used(citation, text[slice(*citation.statement)], sentence, other.text)
+            pairs = _used(citation, text[slice(*citation.statement)], sentence, other.sentence)
             own = " and ".join(dict.fromkeys(_amount(sentence, number) for number, _ in pairs))
-            value = " and ".join(dict.fromkeys(_amount(other.text, number) for _, number in pairs))
+            value = " and ".join(dict.fromkeys(_amount(other.sentence, number) for _, number in pairs))
             known = found.setdefault(own, {})
             same = known.setdefault(without_thousands(value), (value, other.effective_date))
             known[without_thousands(value)] = max(same, (value, other.effective_date), key=itemgetter(1))

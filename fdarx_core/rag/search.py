@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
-from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, OtherSentence, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.index.label_drugs import normalize_name
@@ -32,6 +32,8 @@ score for each chunk, the answer, a verdict on the answer.
 
 TaskCall: TypeAlias = tuple[Task[Any], Mapping[str, Any]]
 """A task and its slots."""
+
+LabelT = TypeVar("LabelT", bound=OtherLabel)
 
 LEAST_APART = 20
 """Passages from which they are ranked as a collection of their own: BM25Okapi gives a word that half of few passages
@@ -266,21 +268,20 @@ def search_hit(
     index: IndexReader, chunk: Chunk, position: int, score: float, search: int = 0, named: str = ""
 ) -> SearchHit:
     """Return a hit with what other labels of the drug have instead of its passage."""
-    others = [OtherLabel(*one) for one in index.near_copies_of(position)]
-    labels = {one.set_id: one for one in others}.values()
-    differing: dict[str, list[OtherLabel]] = {}
-    for text in dict.fromkeys(one.text for one in others):
-        pairs = dict(number_differences(chunk.text, text))
-        for other in (one for one in others if one.text == text and pairs):
-            for sentence, also in pairs.items():
-                differing.setdefault(sentence, []).append(replace(other, text=also))
+    copies = index.near_copies_of(position)
+    labels = {set_id: OtherLabel(set_id, drug, date) for set_id, drug, date, _ in copies}.values()
+    differing: dict[str, list[OtherSentence]] = {}
+    for text in dict.fromkeys(text for *_, text in copies):
+        for sentence, also in dict(number_differences(chunk.text, text)).items():
+            others = (OtherSentence(set_id, drug, date, also) for set_id, drug, date, own in copies if own == text)
+            differing.setdefault(sentence, []).extend(others)
     return SearchHit(
         chunk,
         score,
         search,
         named=named,
         copies=len(labels),
-        copied_by=[replace(one, text="") for one in _newest(labels)],
+        copied_by=_newest(labels),
         differences=[NumberDifference(sentence, _newest(differing[sentence])) for sentence in differing],
     )
 
@@ -298,7 +299,7 @@ def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
     return found
 
 
-def _newest(labels: Iterable[OtherLabel]) -> list[OtherLabel]:
+def _newest(labels: Iterable[LabelT]) -> list[LabelT]:
     return sorted(labels, key=lambda one: one.effective_date, reverse=True)[:_LISTED_LABELS]
 
 

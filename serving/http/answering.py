@@ -14,20 +14,24 @@ from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer
 from fdarx_core.rag.query import RagQuery
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
-from fdarx_core.records import Citation, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import Citation, Response, SearchHit
 from fdarx_core.specs.serve import ServiceSettings
 from serving.http.backend import Record, ServedCorpus, ServiceBackend, Unavailable
 from serving.http.feedback import FeedbackFile
 from serving.http.logs import RequestLog
 from serving.http.responses import ApiError, unknown_name_error
-from serving.http.schemas import SearchFilter, SearchRequest
+from serving.http.schemas import (
+    AbsentDrugReply,
+    AnswerReply,
+    LocatedCitation,
+    RetrievedPassage,
+    SearchFilter,
+    SearchReply,
+    SearchRequest,
+    reply_fields,
+)
 
 _PHASES = ("rewrite", "search", "postprocess")
-_SHOWN = (
-    *("document_id", "title", "section", "section_code", "section_number", "table_header"),
-    *("text", "set_id", "drug", "moieties"),
-)
-_SHOWN_OF_LABEL = ("labeler", "document_type", "document_type_name", "version", "effective_date")
 _MAX_NAMES = 5
 _NO_MATCH = (
     "Nothing in {!r} matches the filter; GET /v1/names and /v1/filters list values; exclude may leave too much out."
@@ -125,24 +129,12 @@ class AnswerService:
         texts = [result.question, *(search.text for search in result.searches)]
         standalone_text, *searches = _without_instructions(texts, query.question, result)
         return {
+            **reply_fields(SearchReply, query),
             "id": log.request_id,
-            "question": query.question,
             "standalone_question": standalone_text,
             "degraded": degraded_parts(result, None),
             "passages": [_passage(number, hit) for number, hit in enumerate(result.contexts, 1)],
-            "absent": [
-                {
-                    "name": one.name,
-                    "medicine": one.medicine,
-                    "nearest": one.nearest,
-                    "mentions": one.mentions,
-                    "mentioned_by": [_other_label(label) for label in one.mentioned_by],
-                }
-                for one in result.absent
-            ],
-            "strategy": query.strategy,
-            "retriever": query.retriever,
-            "postprocess": query.postprocess,
+            "absent": [reply_fields(AbsentDrugReply, drug) for drug in result.absent],
             "searches": searches,
             "timings_ms": {**timings, "answer": 0.0, "total": _ms(time.monotonic() - started)},
             "index": {"corpus": corpus.name, "version": result.version},
@@ -198,16 +190,8 @@ class AnswerService:
 
 def _answer_fields(answer: CitedAnswer) -> dict[str, Any]:
     """Return the fields of an AnswerReply that an answer has itself."""
-    return {
-        "answer": answer.text,
-        "refused": answer.refused,
-        "withheld": answer.withheld,
-        "statements": answer.statements,
-        "citations": [_citation(one) for one in answer.citations],
-        "gate": answer.gate,
-        "columns": answer.columns,
-        "groups": answer.groups,
-    }
+    citations = [_citation(one) for one in answer.citations]
+    return {**reply_fields(AnswerReply, answer), "answer": answer.text, "citations": citations}
 
 
 def select_corpus(name: str | None, backend: ServiceBackend) -> ServedCorpus:
@@ -245,32 +229,14 @@ def _first_parts(line: str, count: int) -> str:
     return ": ".join(line.split(": ")[:count])
 
 
-def _citation(one: Citation) -> dict[str, Any]:
-    place = {"n": one.n, "title": one.hit.title, "section": one.hit.section}
-    place |= {"start": one.start, "end": one.end, "page": one.page, "quote": one.quote}
-    statement_start, statement_end = one.statement
-    place |= {"statement_start": statement_start, "statement_end": statement_end, "verdict": one.verdict}
-    place |= {"uploaded_by": one.uploaded_by}
-    return place | {"differences": [_difference(each) for each in one.differences]}
+def _citation(citation: Citation) -> dict[str, Any]:
+    start, end = citation.statement
+    return {**reply_fields(LocatedCitation, citation, citation.hit), "statement_start": start, "statement_end": end}
 
 
 def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
-    shown = {name: getattr(hit, name) for name in _SHOWN}
-    label = {name: getattr(hit.label, name) for name in _SHOWN_OF_LABEL}
-    scores = {"score": hit.score, "rerank": hit.rerank}
-    others = {"copies": hit.copies, "copied_by": [_other_label(one) for one in hit.copied_by]}
-    others["differences"] = [_difference(one) for one in hit.differences]
-    place = {"url": hit.url, "page": hit.chunk.page, "uploaded_by": hit.uploaded_by}
-    return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, **others, **place, **scores, "cited": False}
-
-
-def _other_label(one: OtherLabel) -> dict[str, str]:
-    return {"set_id": one.set_id, "drug": one.drug, "effective_date": one.effective_date}
-
-
-def _difference(one: NumberDifference) -> dict[str, Any]:
-    others = [_other_label(other) | {"sentence": other.text} for other in one.others]
-    return {"sentence": one.sentence, "others": others}
+    own = {"n": number, "chunk_id": hit.chunk.id, "cited": False}
+    return {**reply_fields(RetrievedPassage, hit, hit.chunk, hit.label), **own}
 
 
 def _asked(result: RetrievalResult, answers: Sequence[Response] = ()) -> dict[str, Any]:

@@ -45,10 +45,12 @@ from serving.http.schemas import (
     CorporaReply,
     FiltersReply,
     NamesReply,
+    NeighborChunk,
     PassageReply,
     SearchReply,
     SearchRequest,
     ShortText,
+    reply_fields,
 )
 from serving.http.uploads import upload_routes
 
@@ -57,7 +59,6 @@ _Prefix = Annotated[ShortText, Query(description="Text that names begin with or 
 _Labeler = Annotated[ShortText, Query(description="Text that labelers contain. Empty: any labeler.")]
 _Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of names.")]
 _ChunkId = Annotated[ShortText, PathParameter(description="The `chunk_id` of a retrieved passage.")]
-_NEAR = ("title", "section", "text")
 _DEFAULTS = ("strategy", "postprocess", "k", "candidates", "longest_question")
 
 
@@ -155,8 +156,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
             raise ApiError(404, message, param="chunk_id", code="no_passage")
         chunk, around = found
         neighbors = [
-            {"chunk_id": near.id, **{name: getattr(near, name) for name in _NEAR}, "here": near == chunk}
-            for near in around
+            {**reply_fields(NeighborChunk, near), "chunk_id": near.id, "here": near == chunk} for near in around
         ]
         file = re.split(r"[!/\\]", chunk.source)[-1]  # without the path on the server
         about = {"chunk": replace(chunk, source=file), "uploaded_by": chunk.uploaded_by}

@@ -15,13 +15,11 @@ from serving.http.answering import select_corpus, similar_names
 from serving.http.backend import ServiceBackend
 from serving.http.logs import RequestLog, request_log
 from serving.http.responses import ApiError, error_responses, json_reply
-from serving.http.schemas import ComparisonReply, SectionReply, ShortText
+from serving.http.schemas import ComparisonReply, SectionPassage, SectionReply, ShortText, reply_fields
 
 LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
 SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) of a section or subsection."
 LABEL_CORPUS = "A corpus of labels; by default the first."
-_FIELDS = ("drug", "moieties", "set_id", "effective_date", "version", "url", "uploaded_by")
-_OF_PASSAGE = ("section", "section_code", "section_number", "text")
 
 _Label = Annotated[ShortText, Query(min_length=1, description=LABEL)]
 _Section = Annotated[ShortText, Query(min_length=1, description=SECTION)]
@@ -103,6 +101,5 @@ async def _find(
 
 def _reply(chunks: list[Chunk], labels: int) -> dict[str, Any]:
     hit = SearchHit(chunks[0], 0.0)
-    passages = [{"chunk_id": chunk.id, **{name: getattr(chunk, name) for name in _OF_PASSAGE}} for chunk in chunks]
-    shown = {name: getattr(hit, name) for name in _FIELDS}
-    return {**shown, "labeler": hit.label.labeler, "labels": labels, "passages": passages}
+    passages = [{**reply_fields(SectionPassage, chunk), "chunk_id": chunk.id} for chunk in chunks]
+    return {**reply_fields(SectionReply, hit, hit.label), "labels": labels, "passages": passages}
