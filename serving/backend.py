@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
@@ -16,14 +16,10 @@ from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.flow import RetrievalResult
 from fdarx_core.rag.gated_reply import CitedAnswer
 from fdarx_core.rag.query import POSTPROCESSORS, RagQuery
-from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import FilterValue, LabelSection, NameCompletion
 from fdarx_core.specs.serve import ServiceConfig
 from fdarx_core.telemetry import trace_parent
-from serving.http.backend import AnswerEvent, Overloaded, ServedCorpus, Unavailable
+from serving.http.backend import AnswerEvent, FoundT, Overloaded, ServedCorpus, Unavailable
 from serving.replicas import ReplicaWatch
-
-ResultT = TypeVar("ResultT")
 
 ATTEMPTS = 3
 INDEX, RERANKER, INDEXER = "the index", "the reranker", "the indexer"
@@ -116,17 +112,8 @@ class RayServeBackend:
     def stream_answer(self, corpus: str, query: RagQuery) -> AsyncGenerator[AnswerEvent, None]:
         return call_streaming(self._watch, self._stream_answer, corpus, query, trace_parent(), part=INDEX)
 
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        return await self._retriever("names", corpus, prefix, limit)
-
-    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        return await self._retriever("filter_values", corpus, labeler, limit)
-
-    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        return await self._retriever("passage", corpus, chunk_id)
-
-    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        return await self._retriever("section", corpus, label, section)
+    async def look_up(self, corpus: str, find: Callable[..., FoundT], *arguments: Any) -> FoundT:
+        return await self._retriever("look_up", corpus, find, *arguments)
 
     async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
         if self._add is None:
@@ -136,9 +123,9 @@ class RayServeBackend:
         await self._refresh()
         return added
 
-    async def _retriever(self, method: str, *arguments: Any) -> ResultT:
+    async def _retriever(self, method: str, *arguments: Any) -> FoundT:
         """Call a method of the retriever. Raises Overloaded, Unavailable."""
-        result: ResultT = await call(self._watch, self._method(method), *arguments, part=INDEX)
+        result: FoundT = await call(self._watch, self._method(method), *arguments, part=INDEX)
         return result
 
     async def ready(self) -> Mapping[str, str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from math import nan
+from typing import Any
 
 from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
@@ -22,7 +23,7 @@ from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.retrievers import Retriever
 from fdarx_core.telemetry import below, span
 from fdarx_core.verify import VerificationEngine
-from serving.http.backend import AnswerEvent, Overloaded, Unavailable
+from serving.http.backend import AnswerEvent, FoundT, Overloaded, Unavailable
 
 _FEW_CHUNKS = 5_000
 """The most chunks that are searched by words without a thread: the search takes about a millisecond, and the change
@@ -93,9 +94,13 @@ class QuestionAnswering(ABC):
                 return
             result, tools = found
             with span("answer", {"fdarx.contexts": len(result.contexts)}):
-                async with aclosing(stream_answer(result, tools, self.verifier)) as pieces:
+                async with aclosing(stream_answer(result, tools, tools.stream, self.verifier)) as pieces:
                     async for piece in pieces:
                         yield piece
+
+    async def look_up(self, corpus: str, find: Callable[..., FoundT], *arguments: Any) -> FoundT:
+        """Return what a function finds in a corpus, from its index and the arguments."""
+        return await asyncio.to_thread(find, self.index_of(corpus), *arguments)
 
     async def _retrieve(self, corpus: str, query: RagQuery) -> tuple[RetrievalResult, QuestionTools] | None:
         index = self.index_of(corpus)

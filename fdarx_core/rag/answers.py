@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.comparison import COMPARISON_HEADING, PARAGRAPH, AnswerColumn, ComparedDrug, answer_groups
@@ -26,18 +26,14 @@ from fdarx_core.verify import VerificationEngine
 
 PieceT = TypeVar("PieceT", bound="AnswerPiece | CitedAnswer")
 
+Stream: TypeAlias = Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]]
+"""A function that yields the text of a reply piece by piece, and at the end the whole response."""
+
 
 def _moved_citation(one: Citation, characters: int) -> Citation:
     """Return the citation of a statement that is so many characters further on."""
     start, end = one.statement
     return replace(one, statement=(start + characters, end + characters))
-
-
-class StreamingBackend(RagBackend, Protocol):
-    """A backend whose models give their replies piece by piece."""
-
-    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        """Yield the text of a reply piece by piece, and at the end the whole response."""
 
 
 async def answer_question(
@@ -65,7 +61,7 @@ async def answer_question(
 
 
 async def stream_answer(
-    result: RetrievalResult, backend: StreamingBackend, verifier: VerificationEngine | None
+    result: RetrievalResult, backend: RagBackend, stream: Stream, verifier: VerificationEngine | None
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
     """Yield the answer's text statement by statement, each after it has passed the gate, then the whole answer.
 
@@ -76,7 +72,7 @@ async def stream_answer(
         yield unasked
         return
     drugs: Sequence[ComparedDrug | None] = result.compared or [None]
-    streams = [_stream_one(result, backend, verifier, drug) for drug in drugs]
+    streams = [_stream_one(result, backend, stream, verifier, drug) for drug in drugs]
     async with aclosing(_in_turn(streams)) as pieces:
         answers, sent = list[CitedAnswer](), 0
         begun = False
@@ -99,7 +95,8 @@ async def stream_answer(
 
 async def _stream_one(
     result: RetrievalResult,
-    backend: StreamingBackend,
+    backend: RagBackend,
+    stream: Stream,
     verifier: VerificationEngine | None,
     drug: ComparedDrug | None,
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
@@ -109,7 +106,7 @@ async def _stream_one(
     """
     start = time.monotonic()
     gated = GatedReply(result, backend, verifier, drug)
-    async with aclosing(backend.stream("answerer", _answer_call(result, drug))) as pieces:
+    async with aclosing(stream("answerer", _answer_call(result, drug))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
                 await gated.receive(piece)

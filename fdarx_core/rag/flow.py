@@ -105,7 +105,8 @@ async def _standalone_question(
     turns = [Turn(turn.question[:_TURN_CHARACTERS], turn.answer[:_TURN_CHARACTERS]) for turn in history[-TURNS:]]
     if not turns or backend.answerer == BASELINE:
         return question, [], []
-    found = await backend.find_drugs([text for turn in turns for text in turn] + [question])
+    texts = [text for turn in turns for text in turn] + [question]
+    found = await backend.find_drugs(texts) or [[] for _ in texts]
     # a misspelt name is given as labels write it
     names = [
         [
@@ -193,8 +194,6 @@ async def _ask_scope(
     """
     if mentions is None or len({one.drugs for one in mentions}) > 1 or backend.answerer == BASELINE:
         return []
-    if not await backend.has_labels():
-        return []
     names = [*(one.text for one in mentions), *(one.name for one in absent)]
     return await backend.ask("answerer", [(QUESTION_SCOPE, {"question": question, "names": names})])
 
@@ -221,11 +220,14 @@ async def _of_each_drug(
 async def _names_in(
     question: str, filter: ChunkFilter, backend: RagBackend
 ) -> tuple[list[Mention] | None, list[AbsentDrug]]:
-    """Return where a question names drugs with a label, and the drugs without; None where the filter chooses labels."""
+    """Return where a question names drugs with a label, and the drugs without.
+
+    The first is None where the filter chooses labels, and where the index has none.
+    """
     if filter.any_drug or filter.drug or filter.drugs or filter.set_id or filter.title:
         return None, []
-    [mentions], absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
-    return mentions, absent
+    found, absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
+    return found and found[0], absent
 
 
 def _names_only(absent: Sequence[AbsentDrug]) -> bool:

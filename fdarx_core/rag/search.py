@@ -72,14 +72,11 @@ class RagBackend(Protocol):
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         """Return the k best chunks for each query, best first."""
 
-    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
-        """Return the places of each text that name drugs of the index's labels, in order."""
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
+        """Return the places of each text that name drugs of the index's labels, in order; None for no labels."""
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         """Return the medicines that a text names and that no label of the index is of."""
-
-    async def has_labels(self) -> bool:
-        """Return whether any document of the index is the label of a drug."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
@@ -99,17 +96,14 @@ class IndexNames:
     def __init__(self, index: IndexReader) -> None:
         self._index = index
 
-    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
         if not self._index.has_labels:
-            return [[] for _ in texts]
+            return None
         names = self._index.label_drugs.names
         return await asyncio.to_thread(lambda: [names.find(text) for text in texts])
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self._index, text) if self._index.has_labels else []
-
-    async def has_labels(self) -> bool:
-        return self._index.has_labels
 
 
 def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:

@@ -15,6 +15,7 @@ from fdarx_core.rag.query import RagQuery
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import Citation, Response, SearchHit
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import ServiceSettings
 from serving.http.backend import Record, ServedCorpus, ServiceBackend, Unavailable
 from serving.http.feedback import FeedbackFile
@@ -206,8 +207,8 @@ def select_corpus(name: str | None, backend: ServiceBackend) -> ServedCorpus:
 
 async def similar_names(backend: ServiceBackend, corpus: str, name: str) -> str:
     """Return a sentence with the names of drugs or documents that begin like a name, "" where there are none."""
-    names = [one.name for one in await backend.names(corpus, name.strip()[:4], _MAX_NAMES)]
-    return f" Names that are similar: {', '.join(names)}." if names else ""
+    completions = await backend.look_up(corpus, IndexReader.names, name.strip()[:4], _MAX_NAMES)
+    return f" Names that are similar: {', '.join(found.name for found in completions)}." if completions else ""
 
 
 def _check_known(name: str, known: Sequence[str], param: str) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.flow import RetrievalResult
 from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer
 from fdarx_core.rag.query import RagQuery
-from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import FilterValue, LabelSection, NameCompletion
+
+FoundT = TypeVar("FoundT")
 
 Record = Callable[..., None]
 """Records a value of a metric, as `serving.metrics.record` does: record(name, value, **labels). It is called in the
@@ -76,20 +76,8 @@ class ServiceBackend(Protocol):
     def stream_answer(self, corpus: str, query: RagQuery) -> AsyncGenerator[AnswerEvent, None]:
         """Yield what `search` returns, then the pieces of the answer, and at the end the answer."""
 
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        """Return names of drugs or documents by a prefix, as `NameCompleter` completes them."""
-
-    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        """Return the values of the filters section, document_type and labeler, of labelers those with this text."""
-
-    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        """Return a chunk, and the chunks of its section in order, itself included; where it is alone, its neighbors.
-
-        None where the index has no such chunk.
-        """
-
-    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        """Return a section of a label, as `find_section` finds it."""
+    async def look_up(self, corpus: str, find: Callable[..., FoundT], *arguments: Any) -> FoundT:
+        """Return what a function finds in a corpus, from its `IndexReader` and the arguments."""
 
     async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
         """Add the documents of a client's file to a corpus as `UploadIndexer.add` does.

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from fdarx_core.rag.section_differences import section_differences
 from fdarx_core.records import Chunk, SearchHit
+from fdarx_core.retrieval.index import find_section
 from fdarx_core.retrieval.index.label_drugs import names_of_label
 from serving.http.answering import select_corpus, similar_names
 from serving.http.backend import ServiceBackend
@@ -87,7 +88,7 @@ async def _find(
     if served.kind != "labels":
         raise ApiError(422, f"{served.name!r} is not a corpus of labels.", param="corpus", code="invalid")
     log.corpus = served.name
-    found = await backend.section(served.name, label.strip(), section)
+    found = await backend.look_up(served.name, find_section, label.strip(), section)
     if found.chunks:
         log.passages = len(found.chunks)
         return found.chunks, found.labels

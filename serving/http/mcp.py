@@ -28,6 +28,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import MAX_CONTEXTS, ServiceSettings
 from serving.http.answering import AnswerService, select_corpus
 from serving.http.backend import ServiceBackend, Unavailable
@@ -129,7 +130,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
 
     async def names(given: NamesArguments, log: RequestLog) -> dict[str, Any]:
         log.corpus = select_corpus(given.corpus, backend).name
-        return {"names": await backend.names(log.corpus, given.prefix, given.limit)}
+        return {"names": await backend.look_up(log.corpus, IndexReader.names, given.prefix, given.limit)}
 
     return {
         "search_labels": _Tool(

@@ -19,7 +19,7 @@ from fdarx_core.verify import TextPair
 
 
 class PendingBackend:
-    """A model whose replies are all pending, behind an index whose process answers after a while."""
+    """A model whose replies are all pending; requests of the role answerer arrive a little later than others."""
 
     answerer = "m"
     budget = None
@@ -28,6 +28,8 @@ class PendingBackend:
         self.asked: list[str] = []
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
+        if role == "answerer":
+            await asyncio.sleep(0.01)
         self.asked += [task.name for task, _ in calls]
         raise ReplyPending("requests to m wait for their replies")
 
@@ -36,10 +38,6 @@ class PendingBackend:
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return []
-
-    async def has_labels(self) -> bool:
-        await asyncio.sleep(0.01)
-        return True
 
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         raise AssertionError

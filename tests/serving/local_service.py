@@ -27,12 +27,8 @@ from fdarx_core.rag.verifying import named_engine
 from fdarx_core.records import Chunk, LabelVersion, Request, Response
 from fdarx_core.retrieval.encoders import Vectors
 from fdarx_core.retrieval.index import (
-    FilterValue,
     IndexReader,
     IndexStore,
-    LabelSection,
-    NameCompletion,
-    find_section,
 )
 from fdarx_core.specs.serve import ServiceSettings
 from serving.http.app import make_app
@@ -186,22 +182,6 @@ class LocalBackend(QuestionAnswering):
             counts = index.manifest.chunks, index.manifest.documents
             served[name] = ServedCorpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
         return served
-
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        return self.opened(corpus).names(prefix, limit)
-
-    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        return self.opened(corpus).filter_values(labeler, limit)
-
-    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        index = self.opened(corpus)
-        position = index.find(chunk_id)
-        return None if position is None else (index.chunk(position), index.around(position))
-
-    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        if self.search_fault:
-            raise self.search_fault
-        return find_section(self.opened(corpus), label, section)
 
     async def ready(self) -> Mapping[str, str]:
         return self.missing

@@ -343,6 +343,11 @@ class ChunkTable:
         position = pc.index(self._chunks["id"], pa.scalar(chunk_id, pa.string())).as_py()
         return None if position < 0 else int(position)
 
+    def passage(self, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
+        """Return a chunk with what is `around` it, None where there is no such chunk."""
+        position = self.find(chunk_id)
+        return None if position is None else (self.chunk(position), self.around(position))
+
     def around(self, position: int) -> list[Chunk]:
         """Return the chunk and its surroundings, in order: its section of a label where that has several chunks, else
         its neighbors in the label or document."""
