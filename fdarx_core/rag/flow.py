@@ -224,7 +224,7 @@ async def _names_in(
 
     The first is None where the filter chooses labels, and where the index has none.
     """
-    if filter.any_drug or filter.drug or filter.drugs or filter.set_id or filter.title:
+    if filter.any_drug or filter.chooses_labels:
         return None, []
     found, absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
     return found and found[0], absent

@@ -175,7 +175,7 @@ def search_index(
                 first, *others = _by_drug(index, ranked) or [[]]
                 parts_ranked = [first, *uploads, *others]
             else:
-                parts_ranked = [best(one, k, apart=_chooses_labels(filter)) for one in parts]
+                parts_ranked = [best(one, k, apart=filter.chooses_labels) for one in parts]
             rankings = [("", one) for one in parts_ranked]
         names: dict[tuple[int, float], str] = {}
         for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
@@ -195,7 +195,7 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
 
     One that names a product returns the passages of its labels, or else of all labels of its drug.
     """
-    if filter.any_drug or filter.each_drug or _chooses_labels(filter):
+    if filter.any_drug or filter.each_drug or filter.chooses_labels:
         return []
     passing, text = index.matching(filter), query.question or query.text
     found: list[tuple[str, Mask]] = []
@@ -211,11 +211,6 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
     for named in index.uploads_named(text):
         add(named.name, named.own, named.documents)
     return found
-
-
-def _chooses_labels(filter: ChunkFilter) -> bool:
-    """Return whether a filter chooses the labels of some drugs, or a document."""
-    return bool(filter.drug or filter.set_id or filter.title or filter.drugs)
 
 
 def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:

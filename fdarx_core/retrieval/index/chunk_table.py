@@ -68,6 +68,11 @@ class ChunkFilter:
         if self.date_to and self.date_from > self.date_to:
             raise ValueError(f"date_from {self.date_from} is after date_to {self.date_to}")
 
+    @property
+    def chooses_labels(self) -> bool:
+        """Whether it chooses the labels of some drugs, or a document."""
+        return bool(self.drug or self.set_id or self.title or self.drugs)
+
     def passes_label(self, label: LabelVersion | None) -> bool:
         """Return whether labeler, type and date of a label's version pass; a document without a label does not."""
         if label is None:
