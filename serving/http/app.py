@@ -83,7 +83,7 @@ def answer_routes(service: AnswerService) -> APIRouter:
         log = request_log(request.scope)
         if body.stream:
             events = service.stream(body, log)
-            return EventStream(_events(await anext(events), events), log)
+            return EventStream(_events(await anext(events), events))
         return json_reply(await service.answer(body, log))
 
     @router.post("/search", response_model=SearchReply, response_description="The passages found.")

@@ -169,7 +169,7 @@ def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
             usage = bool(body.stream_options and body.stream_options.include_usage)
             events = service.stream(asked, log)
             await anext(events)  # what can't be answered is an error reply
-            return EventStream(_chunks(events, head, usage), log)
+            return EventStream(_chunks(events, head, usage))
         reply = await service.answer(asked, log)
         message = {"role": "assistant", "content": _content(reply)}
         choices = [{"index": 0, "message": message, "finish_reason": _finish_reason(reply)}]

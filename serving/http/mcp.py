@@ -31,10 +31,10 @@ from starlette.types import ASGIApp
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import MAX_CONTEXTS, ServiceSettings
 from serving.http.answering import AnswerService, select_corpus
-from serving.http.backend import ServiceBackend, Unavailable
+from serving.http.backend import ServiceBackend
 from serving.http.labels import LABEL, LABEL_CORPUS, SECTION, comparison_reply, section_reply
-from serving.http.logs import RequestLog, describe_error, request_log
-from serving.http.responses import ApiError, unavailable_error, unknown_name_error, validation_error
+from serving.http.logs import RequestLog, request_log
+from serving.http.responses import error_reply, unknown_name_error, validation_error
 from serving.http.schemas import (
     MAX_TURNS,
     AnswerReply,
@@ -212,22 +212,13 @@ class McpServer:
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         """Return the result, or an error that says what to do, as the routes under /v1 do."""
         assert isinstance(context.request, Request)
-        log = request_log(context.request.scope)
         try:
-            result = orjson.dumps(await self._result(params, log))
-        except Unavailable as error:
-            log.detail, reply = error.why, unavailable_error(error)
-        except ApiError as error:
-            reply = error
+            result = orjson.dumps(await self._result(params, request_log(context.request.scope)))
         except Exception as error:
-            log.detail = describe_error(error, self._log_questions)
-            message = f"An internal error occurred. Report it with the request id {log.request_id}."
-            reply = ApiError(500, message, code="failed")
-        else:
-            text = TextContent(type="text", text=result.decode())
-            return CallToolResult(content=[text], structured_content=orjson.loads(result))
-        log.error = reply.code or str(reply.status)
-        return CallToolResult(content=[TextContent(type="text", text=reply.message)], is_error=True)
+            reply = error_reply(error, context.request.scope, log_questions=self._log_questions)
+            return CallToolResult(content=[TextContent(type="text", text=reply.message)], is_error=True)
+        text = TextContent(type="text", text=result.decode())
+        return CallToolResult(content=[text], structured_content=orjson.loads(result))
 
     async def _result(self, params: CallToolRequestParams, log: RequestLog) -> dict[str, Any]:
         if params.name not in self._tools:

@@ -22,9 +22,9 @@ from serving.http.access import ApiKeys, ClientRateLimiter, ConcurrencyLimiter, 
 from serving.http.backend import Record
 from serving.http.feedback import FEEDBACK_BYTES
 from serving.http.feedback import PATH as FEEDBACK_PATH
-from serving.http.logs import RequestLog, describe_error, request_log, write_request_log
+from serving.http.logs import request_log, write_request_log
 from serving.http.mcp import PATH as MCP_PATH
-from serving.http.responses import ApiError, busy_error, sse_event
+from serving.http.responses import ApiError, busy_error, error_reply, sse_event
 from serving.http.uploads import PATH as UPLOAD_PATH
 
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -37,7 +37,6 @@ _NO_STORE = (b"cache-control", b"no-store")
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 _CLIENT_CLOSED_REQUEST = 499
 _SERVER_ERROR = 500
-_INTERNAL_ERROR = "An internal error occurred. Report it with the request id {}, under which the log has details."
 _API_PREFIX = "/v1/"
 _BODIES_OF_CLIENT, _BODIES = 2**28, 2**30
 """Bytes that the bodies of the requests of one client, and of all clients, may take at a time, by their limits."""
@@ -103,7 +102,7 @@ class RequestMiddleware:
             except ClientDisconnect:
                 start["status"] = _CLIENT_CLOSED_REQUEST
             except Exception as error:
-                reply = self._error_reply(error, log)
+                reply = error_reply(error, scope, log_questions=self._log_questions)
                 if not start:
                     await reply.response()(scope, receive, send_with_headers)
                 elif any(value.startswith(b"text/event-stream") for _, value in start["headers"]):
@@ -112,13 +111,6 @@ class RequestMiddleware:
             finally:
                 status = start.get("status", _CLIENT_CLOSED_REQUEST)
                 self._finish(scope, status, time.monotonic() - arrived, request_span)
-
-    def _error_reply(self, error: Exception, log: RequestLog) -> ApiError:
-        if isinstance(error, ApiError):
-            log.error = error.code or str(error.status)
-            return error
-        log.error, log.detail = "failed", describe_error(error, self._log_questions)
-        return ApiError(500, _INTERNAL_ERROR.format(log.request_id), code="failed")
 
     def _finish(self, scope: Scope, status: int, seconds: float, request_span: Span) -> None:
         unrouted: str = scope["path"] if scope["path"] in self._paths else "unmatched"
