@@ -27,8 +27,8 @@ class KeyMiddleware:
         self._app, self._expected = app, f"Bearer {key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = Headers(scope=scope).get("authorization", "").encode("latin-1") if scope["type"] != "lifespan" else b""
-        if scope["type"] != "lifespan" and not hmac.compare_digest(given, self._expected):
+        header = Headers(scope=scope).get("authorization", "").encode("latin-1") if scope["type"] != "lifespan" else b""
+        if scope["type"] != "lifespan" and not hmac.compare_digest(header, self._expected):
             reply = JSONResponse({"error": _ERROR}, 401, {"WWW-Authenticate": "Bearer"})
             await reply(scope, receive, send)
             return

@@ -65,11 +65,11 @@ def app(arguments: Mapping[str, Any]) -> Application:
     """
     if set(arguments) != {"model"}:
         raise ModelsError(f"serving.models:app: takes one argument, model (a file or fields), not {sorted(arguments)}")
-    given = arguments["model"]
-    if isinstance(given, str):
-        return build(load_served(given))
+    model = arguments["model"]
+    if isinstance(model, str):
+        return build(load_served(model))
     try:
-        return build(ServedModel.model_validate(given))
+        return build(ServedModel.model_validate(model))
     except ValidationError as error:
         raise ModelsError(f"serving.models:app: model: {validation_message(error)}") from None
 

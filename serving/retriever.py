@@ -126,7 +126,7 @@ class RetrieverDeployment(QuestionAnswering):
         from serving.replicas import ReplicaWatch
 
         self._corpora = CorpusStore(config.corpora, config.cosine_model)
-        if any(one.index.needs_vectors(name) for one in self._corpora.all() for name in one.corpus.retrievers):
+        if any(loaded.index.needs_vectors(name) for loaded in self._corpora.all() for name in loaded.corpus.retrievers):
             self._corpora.encode([SearchQuery("", 1, is_question=True)])  # load the model before the first request
         self._encode = DynamicBatcher[SearchQuery, Vectors](
             lambda queries: list(self._corpora.encode(queries)), _MAX_ENCODED_PER_CALL

@@ -192,9 +192,9 @@ async def _ask_scope(
     Nothing is asked without a model, without labels, where the filter chooses labels, and of a question that names
     several drugs.
     """
-    if mentions is None or len({one.drugs for one in mentions}) > 1 or backend.answerer == BASELINE:
+    if mentions is None or len({mention.drugs for mention in mentions}) > 1 or backend.answerer == BASELINE:
         return []
-    names = [*(one.text for one in mentions), *(one.name for one in absent)]
+    names = [*(mention.text for mention in mentions), *(drug.name for drug in absent)]
     return await backend.ask("answerer", [(QUESTION_SCOPE, {"question": question, "names": names})])
 
 
@@ -232,20 +232,20 @@ async def _names_in(
 
 def _names_only(absent: Sequence[AbsentDrug]) -> bool:
     """Return whether a question names drugs, and only such as the index has no label of."""
-    return any(one.alone for one in absent)
+    return any(drug.alone for drug in absent)
 
 
 def absent_text(absent: Sequence[AbsentDrug]) -> str:
     """Return the sentences that say which medicines have no label in the index, and what comes near them."""
     sentences: list[str] = []
-    for one in absent:
-        also = f" ({one.medicine})" if one.medicine.casefold() != one.name.casefold() else ""
-        sentences.append(f"No label of {one.name}{also} is in this index.")
-        if one.nearest:
-            sentences.append(f"Names spelt like it: {', '.join(one.nearest)}.")
-        if one.mentions:
-            labels = ", ".join(f"{label.drug} ({label.effective_date})" for label in one.mentioned_by)
-            sentences.append(f"The number of labels of other drugs that mention it is {one.mentions}: {labels}.")
+    for drug in absent:
+        also = f" ({drug.medicine})" if drug.medicine.casefold() != drug.name.casefold() else ""
+        sentences.append(f"No label of {drug.name}{also} is in this index.")
+        if drug.nearest:
+            sentences.append(f"Names spelt like it: {', '.join(drug.nearest)}.")
+        if drug.mentions:
+            labels = ", ".join(f"{label.drug} ({label.effective_date})" for label in drug.mentioned_by)
+            sentences.append(f"The number of labels of other drugs that mention it is {drug.mentions}: {labels}.")
     return " ".join(sentences)
 
 

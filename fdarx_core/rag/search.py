@@ -168,18 +168,18 @@ def search_index(
         rankings = [(name, best(passing, k, apart=True)) for name, passing in named]
         if not named:
             passing = index.matching(filter)
-            parts = [one for one in (passing & ~index.uploaded, passing & index.uploaded) if one.any()] or [passing]
+            parts = [part for part in (passing & ~index.uploaded, passing & index.uploaded) if part.any()] or [passing]
             if filter.each_drug:
-                ranked, *uploads = (best(one, max(k, EACH_DRUG_DEPTH), apart=False) for one in parts)
+                ranked, *uploads = (best(part, max(k, EACH_DRUG_DEPTH), apart=False) for part in parts)
                 # the uploads together come in turn as one more drug, so that many of them do not displace the labels
                 first, *others = _by_drug(index, ranked) or [[]]
                 parts_ranked = [first, *uploads, *others]
             else:
-                parts_ranked = [best(one, k, apart=filter.chooses_labels) for one in parts]
-            rankings = [("", one) for one in parts_ranked]
+                parts_ranked = [best(part, k, apart=filter.chooses_labels) for part in parts]
+            rankings = [("", ranking) for ranking in parts_ranked]
         names: dict[tuple[int, float], str] = {}
-        for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
-            for hit, name in (one for one in turn if one is not None):
+        for turn in zip_longest(*([(hit, name) for hit in ranking] for name, ranking in rankings)):
+            for hit, name in (entry for entry in turn if entry is not None):
                 names.setdefault(hit, name)
         hits = list(names.items())[:k]
         chunks = index.chunks([position for (position, _), _ in hits])
@@ -277,7 +277,7 @@ def search_hit(
 
 def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
     """Return the medicines that a text names and that no label of the index is of."""
-    absent = [one for one in index.label_drugs.absent(text) if not any(map(index.uploads_named, one))]
+    absent = [names for names in index.label_drugs.absent(text) if not any(map(index.uploads_named, names))]
     alone = bool(absent) and not index.label_drugs.named(text)
     found: list[AbsentDrug] = []
     for name, medicine in absent:
@@ -289,7 +289,7 @@ def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
 
 
 def _newest(labels: Iterable[LabelT]) -> list[LabelT]:
-    return sorted(labels, key=lambda one: one.effective_date, reverse=True)[:_LISTED_LABELS]
+    return sorted(labels, key=lambda label: label.effective_date, reverse=True)[:_LISTED_LABELS]
 
 
 def encode_queries(encoder: SentenceEncoder, queries: Sequence[SearchQuery]) -> Vectors:
@@ -317,7 +317,7 @@ def pool_candidates(found: Sequence[Sequence[SearchHit]], shares: Sequence[int])
 
     Raises ValueError where `found` and `shares` differ in length.
     """
-    hits = [iter(one) for one in found]
+    hits = [iter(ranked) for ranked in found]
     ids: set[str] = set()
     texts: dict[tuple[str, ...], list[str]] = {}
     uploaded: dict[tuple[str, ...], list[str]] = {}  # apart: an upload takes the place of no other passage

@@ -90,5 +90,7 @@ async def medicines_in(backend: RagBackend, texts: Sequence[str]) -> list[list[t
     except Exception:  # the answer is there already: it stays, unverified
         return [[] for _ in texts]
     found = found or [[] for _ in texts]
-    named = [[(one.text, one.name, *one.moieties) for one in mentions if one.exact] for mentions in found]
-    return [[*own, *((one.name, one.medicine) for one in more)] for own, more in zip(named, absent, strict=True)]
+    named = [
+        [(mention.text, mention.name, *mention.moieties) for mention in mentions if mention.exact] for mentions in found
+    ]
+    return [[*own, *((drug.name, drug.medicine) for drug in more)] for own, more in zip(named, absent, strict=True)]

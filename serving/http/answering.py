@@ -108,15 +108,15 @@ class AnswerService:
             raise ApiError(422, message, param="candidates", code="invalid")
         if postprocess == "none" and not STRATEGIES[strategy].calls(question):
             candidates = k  # a single search needs no pooling: more candidates would be ranked for nothing
-        excluded = tuple(name for one in asked.exclude if (name := one.strip()))
+        excluded = tuple(name for text in asked.exclude if (name := text.strip()))
         filter = (asked.filter or SearchFilter()).chunk_filter(excluded)
         log.corpus, log.strategy, log.retriever, log.postprocess = corpus.name, strategy, retriever, postprocess
         return corpus, RagQuery(question, k, strategy, retriever, postprocess, candidates, filter, tuple(asked.turns()))
 
     async def _no_match(self, corpus: ServedCorpus, query: RagQuery) -> ApiError:
         """Return the error where the filter leaves no passage, with names that are similar."""
-        given = [name for name in (query.filter.drug, query.filter.title) if name]
-        names = [await similar_names(self._backend, corpus.name, name) for name in given]
+        wanted = [name for name in (query.filter.drug, query.filter.title) if name]
+        names = [await similar_names(self._backend, corpus.name, name) for name in wanted]
         return ApiError(404, _NO_MATCH.format(corpus.name) + "".join(names), param="filter", code="no_match")
 
     def _reply(
@@ -178,7 +178,7 @@ class AnswerService:
         log.uncited, log.dropped = gate.uncited, len(gate.dropped)
         outcomes = Counter(supported=gate.supported, undecided=gate.undecided, kept_uncited=gate.uncited)
         outcomes["unsupported"] = gate.unsupported
-        outcomes.update(one.reason for one in gate.dropped)
+        outcomes.update(statement.reason for statement in gate.dropped)
         for outcome, count in outcomes.items():
             if count:
                 self._record("fdarx_gate_statements", count, outcome=outcome)
@@ -191,7 +191,7 @@ class AnswerService:
 
 def _answer_fields(answer: CitedAnswer) -> dict[str, Any]:
     """Return the fields of an AnswerReply that an answer has itself."""
-    citations = [_citation(one) for one in answer.citations]
+    citations = [_citation(citation) for citation in answer.citations]
     return {**reply_fields(AnswerReply, answer), "answer": answer.text, "citations": citations}
 
 
@@ -220,7 +220,7 @@ def degraded_parts(result: RetrievalResult, reply: CitedAnswer | None) -> str | 
     """Return the parts that failed, by fixed names, or None; the servers' own messages are not shown to clients."""
     missing = dict.fromkeys(_first_parts(line, 2) for line in result.missing)
     if reply and reply.reason:
-        own = next((one.reason for one in reply.responses if one.reason), "")
+        own = next((response.reason for response in reply.responses if response.reason), "")
         missing[f"answer: {own or _first_parts(reply.reason, 1)}"] = None
     return "; ".join(missing) or None
 
@@ -255,7 +255,7 @@ def _asked(result: RetrievalResult, answers: Sequence[Response] = ()) -> dict[st
 
 def _without_instructions(texts: Sequence[str], question: str, result: RetrievalResult) -> list[str]:
     """Return texts to search with; one in which a model repeats its instructions is withheld."""
-    prompts = [RAG_TASKS[one.task].prompt.system for one in result.rewritten]
+    prompts = [RAG_TASKS[response.task].prompt.system for response in result.rewritten]
     return [
         INSTRUCTIONS_WITHHELD if text != question and any(repeats(text, prompt) for prompt in prompts) else text
         for text in texts

@@ -116,7 +116,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
         """List the corpora, strategies and post-processors, and the defaults of requests."""
         served = backend.corpora()
         candidates = settings.candidates
-        strategies = [{"name": name, "title": one.title(candidates)} for name, one in STRATEGIES.items()]
+        strategies = [{"name": name, "title": strategy.title(candidates)} for name, strategy in STRATEGIES.items()]
         first = next(iter(served.values()), None)
         defaults = {
             "corpus": first and first.name,

@@ -240,8 +240,8 @@ def _conversation(messages: Sequence[ChatMessage]) -> tuple[str, list[Turn]]:
     turns = list[Turn]()
     for message in messages[:place]:
         # parts of other types in earlier messages are ignored
-        given = message.content
-        parts = [part.get("text") for part in given] if isinstance(given, list) else [given]
+        raw = message.content
+        parts = [part.get("text") for part in raw] if isinstance(raw, list) else [raw]
         text = "\n".join(part for part in parts if isinstance(part, str)).strip()
         if text and message.role == "user":
             turns.append(Turn(text))
@@ -265,9 +265,9 @@ def _sources(reply: dict[str, Any]) -> str:
 
 def _listed(reply: dict[str, Any]) -> str:
     lines = list[str]()
-    for one in reply["passages"]:
-        uploaded = one["uploaded_by"] and f"uploaded by {one['uploaded_by']}"
-        lines.append(f"[{one['n']}] {' — '.join(filter(None, (one['title'], one['section'], uploaded)))}")
+    for passage in reply["passages"]:
+        uploaded = passage["uploaded_by"] and f"uploaded by {passage['uploaded_by']}"
+        lines.append(f"[{passage['n']}] {' — '.join(filter(None, (passage['title'], passage['section'], uploaded)))}")
     return _plain("\n".join(lines))
 
 
@@ -304,7 +304,7 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": _CREATED, "owned_by": "fdarx"}
 
 
-def _unknown_model(given: str, known: list[str]) -> ApiError:
-    error = unknown_name_error(given, known, param="model")
+def _unknown_model(name: str, known: list[str]) -> ApiError:
+    error = unknown_name_error(name, known, param="model")
     error.status, error.code = 404, "model_not_found"
     return error

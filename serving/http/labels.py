@@ -83,7 +83,7 @@ async def _find(
     backend: ServiceBackend, label: str, section: str, corpus: str | None, log: RequestLog
 ) -> tuple[list[Chunk], int]:
     """Return the chunks of a section, and the number of labels of the drug. Raises ApiError 404, 422."""
-    of_labels = next((one.name for one in backend.corpora().values() if one.kind == "labels"), None)
+    of_labels = next((candidate.name for candidate in backend.corpora().values() if candidate.kind == "labels"), None)
     served = select_corpus(corpus or of_labels, backend)
     if served.kind != "labels":
         raise ApiError(422, f"{served.name!r} is not a corpus of labels.", param="corpus", code="invalid")

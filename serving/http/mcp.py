@@ -125,12 +125,12 @@ class _Tool:
 
 
 def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
-    def asked(given: QuestionArguments) -> SearchRequest:
-        return SearchRequest(**dict(given))
+    def asked(arguments: QuestionArguments) -> SearchRequest:
+        return SearchRequest(**dict(arguments))
 
-    async def names(given: NamesArguments, log: RequestLog) -> dict[str, Any]:
-        log.corpus = select_corpus(given.corpus, backend).name
-        return {"names": await backend.look_up(log.corpus, IndexReader.names, given.prefix, given.limit)}
+    async def names(arguments: NamesArguments, log: RequestLog) -> dict[str, Any]:
+        log.corpus = select_corpus(arguments.corpus, backend).name
+        return {"names": await backend.look_up(log.corpus, IndexReader.names, arguments.prefix, arguments.limit)}
 
     return {
         "search_labels": _Tool(
@@ -139,7 +139,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "question, best first, without an answer. If the question names drugs, only their labels are searched.",
             QuestionArguments,
             SearchReply,
-            lambda given, log: service.search(asked(given), log),
+            lambda arguments, log: service.search(asked(arguments), log),
         ),
         "list_names": _Tool(
             "List the names of drugs",
@@ -155,7 +155,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "An exact lookup: if there is no such label or section, the error names those that there are.",
             SectionArguments,
             SectionReply,
-            lambda given, log: section_reply(backend, log=log, **dict(given)),
+            lambda arguments, log: section_reply(backend, log=log, **dict(arguments)),
         ),
         "answer_with_citations": _Tool(
             "Answer a question with citations",
@@ -164,14 +164,14 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "passed the check against the passages; `degraded` names parts of the service that failed.",
             QuestionArguments,
             AnswerReply,
-            lambda given, log: service.answer(asked(given), log),
+            lambda arguments, log: service.answer(asked(arguments), log),
         ),
         "compare_labels": _Tool(
             "Compare two labels",
             "Return the same section of two drugs or two labels, and the sentences in which they differ.",
             ComparisonArguments,
             ComparisonReply,
-            lambda given, log: comparison_reply(backend, log=log, **dict(given)),
+            lambda arguments, log: comparison_reply(backend, log=log, **dict(arguments)),
         ),
     }
 
@@ -228,6 +228,6 @@ class McpServer:
         try:
             arguments = tool.arguments.model_validate(params.arguments or {})
         except ValidationError as error:
-            details = [{**one, "loc": ("arguments", *one["loc"])} for one in error.errors()]
+            details = [{**detail, "loc": ("arguments", *detail["loc"])} for detail in error.errors()]
             raise validation_error(details) from None
         return await tool.call(arguments, log)

@@ -75,12 +75,12 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        arrived, log, given = time.monotonic(), request_log(scope), Headers(scope=scope)
-        given_id = given.get("x-request-id", "")
+        arrived, log, request_headers = time.monotonic(), request_log(scope), Headers(scope=scope)
+        given_id = request_headers.get("x-request-id", "")
         log.request_id = given_id if _VALID_REQUEST_ID.fullmatch(given_id) else uuid4().hex
         headers = [*_HEADERS, (b"x-request-id", log.request_id.encode())]
         # a proxy, or the client itself, says so: browsers ignore HSTS that does not come by https
-        forwarded = given.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+        forwarded = request_headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
         if "https" in (scope.get("scheme"), forwarded):
             headers.append(_HSTS)
         start: Message = {}
@@ -95,7 +95,7 @@ class RequestMiddleware:
             await send(message)
 
         attributes = {"http.request.method": scope["method"], "url.path": scope["path"], "url.scheme": scope["scheme"]}
-        parent = given.get("traceparent", "")
+        parent = request_headers.get("traceparent", "")
         with span(scope["method"], attributes, kind="server", parent=parent) as request_span:
             try:
                 await self._app(scope, receive, send_with_headers)
@@ -151,11 +151,11 @@ class HostMiddleware:
         if not self._any and (host is None or not _is_local(host[0], self._names)):
             self._record("fdarx_rejected", why="host")
             raise ApiError(421, _WRONG_HOST.format(" ".join(hosts)[:100]), code="wrong_host")
-        for given in origins:
-            origin = _split(given)
+        for url in origins:
+            origin = _split(url)
             if origin is None or not (origin == host or origin[0] in self._names):
                 self._record("fdarx_rejected", why="origin")
-                raise ApiError(403, _WRONG_ORIGIN.format(given[:100]), code="wrong_origin")
+                raise ApiError(403, _WRONG_ORIGIN.format(url[:100]), code="wrong_origin")
 
 
 def _split(url: str) -> tuple[str, int | None] | None:
@@ -247,12 +247,12 @@ class AdmissionMiddleware:
         self._record("fdarx_in_flight", self._in_flight)
 
     def _deadline(self, headers: Headers, longest: float) -> float:
-        given = headers.get("x-deadline-ms")
-        if not given:
+        deadline = headers.get("x-deadline-ms")
+        if not deadline:
             return longest
-        if not given.isdecimal() or not int(given[:12]) > 0:
+        if not deadline.isdecimal() or not int(deadline[:12]) > 0:
             raise ApiError(422, "X-Deadline-Ms is a whole number of milliseconds above 0.", param="X-Deadline-Ms")
-        return min(int(given[:12]) / 1000, longest)
+        return min(int(deadline[:12]) / 1000, longest)
 
     async def _read_body(self, request: Request, seconds: float, limit: int) -> bytes:
         too_large = ApiError(413, f"The body is longer than {limit} bytes.", code="too_large")

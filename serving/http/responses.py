@@ -111,10 +111,10 @@ class ApiError(Exception):
         return Response(orjson.dumps(self.body), self.status, self.headers, media_type="application/json")
 
 
-def unknown_name_error(given: str, known: Sequence[str], *, param: str) -> ApiError:
+def unknown_name_error(name: str, known: Sequence[str], *, param: str) -> ApiError:
     """Return the error for an unknown name, which lists the known ones."""
     names = ", ".join(known) or "none"
-    return ApiError(422, f"There is no {param} {given[:60]!r}; there is: {names}.", param=param, code="unknown")
+    return ApiError(422, f"There is no {param} {name[:60]!r}; there is: {names}.", param=param, code="unknown")
 
 
 def busy_error(why: str, seconds: float = 1.0, status: int = 503) -> ApiError:

@@ -73,8 +73,8 @@ class SearchFilter(BaseModel):
 
     def chunk_filter(self, exclude: tuple[str, ...] = ()) -> ChunkFilter:
         """Return the filter of the index. Raises ValueError for a wrong date."""
-        given: dict[str, Any] = {name: value.strip() if isinstance(value, str) else value for name, value in self}
-        return ChunkFilter(exclude=exclude, **given)
+        fields: dict[str, Any] = {name: value.strip() if isinstance(value, str) else value for name, value in self}
+        return ChunkFilter(exclude=exclude, **fields)
 
 
 class SearchOptions(BaseModel):

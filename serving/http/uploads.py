@@ -75,7 +75,7 @@ def upload_routes(backend: ServiceBackend) -> APIRouter:
         if done.refused:
             log.detail = done.refused
             raise ApiError(409, _REFUSED.format(served), code="refused")
-        rejected = [{"name": one.id, "reason": one.reason, "detail": one.detail} for one in done.rejected]
+        rejected = [{"name": reject.id, "reason": reject.reason, "detail": reject.detail} for reject in done.rejected]
         counts = {"added": done.added, "chunks": done.chunks}
         return json_reply({**counts, "rejected": rejected, "corpus": served, "version": done.version})
 
