@@ -81,7 +81,16 @@ def _unavailable(part: str, error: Exception) -> Unavailable:
 
 
 class RayServeBackend:
-    """Corpora and answers of the other deployments. `open` starts to poll the retriever for newer versions."""
+    """Corpora and answers of the other deployments. Methods are called in the event loop, concurrently.
+
+    A question is answered in one call, where its index is. Methods raise Unavailable or Overloaded; a model that is
+    down is no error: the result then says what is missing.
+
+    Attributes:
+        answerer: name of the model that writes the answers.
+        hypothesis: name of the model that writes hypothetical answers.
+        postprocessors: the available ones of `none`, `rerank` and `score`.
+    """
 
     def __init__(
         self, config: ServiceConfig, retriever: DeploymentHandle[Any], indexer: DeploymentHandle[Any] | None = None
@@ -96,26 +105,36 @@ class RayServeBackend:
         self._watch = ReplicaWatch(retriever.app_name)
 
     async def open(self) -> None:
-        """Return once the retriever has answered."""
+        """Return once the retriever has answered; from then on, poll it for newer versions."""
         await self._refresh()
         self._running = [asyncio.create_task(self._keep_refreshing()), asyncio.create_task(self._watch.run())]
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
+        """Return the corpora by name, as of the last update; the first is the default."""
         return self._corpora
 
     async def search(self, corpus: str, query: RagQuery) -> RetrievalResult | None:
+        """Return the passages for a question; None where no passage passes its filter."""
         return await self._retriever("search", corpus, query, trace_parent())
 
     async def answer(self, corpus: str, query: RagQuery) -> tuple[RetrievalResult, CitedAnswer] | None:
+        """Return the passages for a question, and the answer from them; None as for `search`."""
         return await self._retriever("answer", corpus, query, trace_parent())
 
     def stream_answer(self, corpus: str, query: RagQuery) -> AsyncGenerator[AnswerEvent, None]:
+        """Yield what `search` returns, then the pieces of the answer, and at the end the answer."""
         return call_streaming(self._watch, self._stream_answer, corpus, query, trace_parent(), part=INDEX)
 
     async def look_up(self, corpus: str, find: Callable[..., FoundT], *arguments: Any) -> FoundT:
+        """Return what a function finds in a corpus, from its `IndexReader` and the arguments."""
         return await self._retriever("look_up", corpus, find, *arguments)
 
     async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
+        """Add the documents of a client's file to a corpus as `UploadIndexer.add` does.
+
+        Returns once searches find them; where the call is cancelled, the file is not read any further. Raises
+        Unavailable for a service that takes no documents.
+        """
         if self._add is None:
             raise Unavailable(INDEXER, "the service was started without one")
         added: UploadedDocuments = await call(self._watch, self._add, corpus, client, name, data, part=INDEXER)

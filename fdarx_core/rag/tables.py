@@ -82,16 +82,10 @@ def paper_tables(
     cells = [(figure.keys["strategy"], figure.metric, figure) for figure in by_retriever]
     title = "The right document among the candidates"
     found = {
-        "contexts-by-postprocessing-table": _with_judge(
-            _table("Table 2. Contexts by post-processing", whole, names, columns), whole, names
-        ),
-        "contexts-table": _with_judge(
-            _main_table("Table 3. Contexts", whole, names, _CONTEXTS), _of_main(whole, names), names
-        ),
+        "contexts-by-postprocessing-table": _table("Table 2. Contexts by post-processing", whole, names, columns),
+        "contexts-table": _main_table("Table 3. Contexts", whole, names, _CONTEXTS),
         "similarity-table": similarity,
-        "ablations-table": _with_judge(
-            _main_table("Table 5. Ablations", parts, names, _CONTEXTS), _of_main(parts, names), names
-        ),
+        "ablations-table": _main_table("Table 5. Ablations", parts, names, _CONTEXTS),
         "documents": _main_table(title, whole, names, DOCUMENT),
         "retrievers": build_table(f"{title}, by retriever", "Retriever", DOCUMENT, cells, CLUSTERS),
     }
@@ -154,6 +148,7 @@ def _main_table(title: str, figures: Sequence[Figure], names: ComparisonNames, c
 def _table(
     title: str, figures: Sequence[Figure], names: ComparisonNames, columns: Sequence[tuple[str, str, tuple[str, str]]]
 ) -> ResultTable:
+    """Return a table of strategies; one of contexts has notes on their judge and on values without a verdict."""
     keys = {key for *_, key in columns}
     kept = [figure for figure in figures if (figure.keys["postprocess"], figure.metric) in keys]
     rows = row_names(((figure.keys["strategy"], figure.keys["model"]) for figure in kept), names)
@@ -164,17 +159,8 @@ def _table(
     ]
     table = build_table(title, "Strategy", columns, sorted(cells, key=lambda cell: order[cell[0]]), CLUSTERS)
     table.notes.insert(0, f"{max((figure.rows for figure in kept), default=0):,} questions.")
-    return table
-
-
-def _of_main(figures: Sequence[Figure], names: ComparisonNames) -> list[Figure]:
-    return [figure for figure in figures if figure.keys["postprocess"] == names.main]
-
-
-def _with_judge(table: ResultTable, figures: Iterable[Figure], names: ComparisonNames) -> ResultTable:
-    """Return the table with the judge of the contexts, and the number of values without a verdict."""
-    counted = [figure for figure in figures if figure.metric in {metric for _, metric in CONTEXT}]
-    table.notes += [judge_note(names.judge), *unscored_notes(counted, "values", "mean")]
+    if {metric for _, metric in keys} == {metric for _, metric in CONTEXT}:
+        table.notes += [judge_note(names.judge), *unscored_notes(kept, "values", "mean")]
     return table
 
 

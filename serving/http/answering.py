@@ -17,7 +17,8 @@ from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import Citation, Response, SearchHit
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import ServiceSettings
-from serving.http.backend import Record, ServedCorpus, ServiceBackend, Unavailable
+from serving.backend import RayServeBackend
+from serving.http.backend import Record, ServedCorpus, Unavailable
 from serving.http.feedback import FeedbackFile
 from serving.http.logs import RequestLog
 from serving.http.responses import ApiError, unknown_name_error
@@ -43,7 +44,7 @@ class AnswerService:
     """Retrieves passages and answers questions; records metrics and fills in the request's log."""
 
     def __init__(
-        self, backend: ServiceBackend, settings: ServiceSettings, record: Record, feedback: FeedbackFile | None = None
+        self, backend: RayServeBackend, settings: ServiceSettings, record: Record, feedback: FeedbackFile | None = None
     ) -> None:
         self._backend, self._settings, self._record, self._feedback = backend, settings, record, feedback
 
@@ -195,7 +196,7 @@ def _answer_fields(answer: CitedAnswer) -> dict[str, Any]:
     return {**reply_fields(AnswerReply, answer), "answer": answer.text, "citations": citations}
 
 
-def select_corpus(name: str | None, backend: ServiceBackend) -> ServedCorpus:
+def select_corpus(name: str | None, backend: RayServeBackend) -> ServedCorpus:
     """Return the named corpus, by default the first. Raises ApiError 422, or Unavailable while none is loaded."""
     corpora = backend.corpora()
     if not corpora:
@@ -205,7 +206,7 @@ def select_corpus(name: str | None, backend: ServiceBackend) -> ServedCorpus:
     return corpora[name]
 
 
-async def similar_names(backend: ServiceBackend, corpus: str, name: str) -> str:
+async def similar_names(backend: RayServeBackend, corpus: str, name: str) -> str:
     """Return a sentence with the names of drugs or documents that begin like a name, "" where there are none."""
     completions = await backend.look_up(corpus, IndexReader.names, name.strip()[:4], _MAX_NAMES)
     return f" Names that are similar: {', '.join(found.name for found in completions)}." if completions else ""

@@ -22,9 +22,10 @@ from fdarx_core.rag.gated_reply import AnswerPiece
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import ServiceSettings
+from serving.backend import RayServeBackend
 from serving.http.access import ApiKeys
 from serving.http.answering import AnswerService, select_corpus
-from serving.http.backend import Record, ServiceBackend
+from serving.http.backend import Record
 from serving.http.chat import chat_routes
 from serving.http.feedback import FeedbackFile, feedback_routes
 from serving.http.labels import label_routes
@@ -106,7 +107,7 @@ async def _events(
                 yield sse_event("done", event)
 
 
-def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRouter:
+def lookup_routes(backend: RayServeBackend, settings: ServiceSettings) -> APIRouter:
     """Return the routes GET /v1/corpora, /names, /filters and /passages, for building requests and citing."""
     router = APIRouter(prefix="/v1", tags=["Corpora"], responses=error_responses())
     uploaders = ApiKeys.of(settings).uploaders
@@ -166,7 +167,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
     return router
 
 
-def health_routes(backend: ServiceBackend) -> APIRouter:
+def health_routes(backend: RayServeBackend) -> APIRouter:
     """Return the routes GET /healthz and GET /readyz, which need no key, for load balancers and supervisors."""
     router = APIRouter(tags=["Health"])
 
@@ -196,7 +197,7 @@ _SECURITY = {
 }
 
 
-def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record) -> FastAPI:
+def make_app(backend: RayServeBackend, settings: ServiceSettings, record: Record) -> FastAPI:
     """Build the application.
 
     Raises ValueError where the file of keys or of feedback can't be used, or the default post-processing is missing.

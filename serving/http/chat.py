@@ -19,8 +19,8 @@ from fdarx_core.rag.gate import dropped_text
 from fdarx_core.rag.gated_reply import AnswerPiece
 from fdarx_core.rag.query import Turn
 from fdarx_core.rag.strategies import STRATEGIES
+from serving.backend import RayServeBackend
 from serving.http.answering import AnswerService
-from serving.http.backend import ServiceBackend
 from serving.http.logs import request_log
 from serving.http.responses import (
     STREAMED,
@@ -134,7 +134,7 @@ class ModelsReply(BaseModel):
     data: list[ModelInfo]
 
 
-def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
+def chat_routes(backend: RayServeBackend, service: AnswerService) -> APIRouter:
     """Return the routes POST /v1/chat/completions and GET /v1/models."""
     router = APIRouter(prefix="/v1", tags=["Chat"], responses=error_responses())
     chat_responses = STREAMED | error_responses(400, 404)

@@ -12,8 +12,8 @@ from fdarx_core.rag.section_differences import section_differences
 from fdarx_core.records import Chunk, SearchHit
 from fdarx_core.retrieval.index import find_section
 from fdarx_core.retrieval.index.label_drugs import names_of_label
+from serving.backend import RayServeBackend
 from serving.http.answering import select_corpus, similar_names
-from serving.http.backend import ServiceBackend
 from serving.http.logs import RequestLog, request_log
 from serving.http.responses import ApiError, error_responses, json_reply
 from serving.http.schemas import ComparisonReply, SectionPassage, SectionReply, ShortText, reply_fields
@@ -28,7 +28,7 @@ _Corpus = Annotated[ShortText | None, Query(description=LABEL_CORPUS)]
 _Whole = Annotated[bool, Query(description="Return under `differences` the sentences that are the same as well.")]
 
 
-def label_routes(backend: ServiceBackend) -> APIRouter:
+def label_routes(backend: RayServeBackend) -> APIRouter:
     """Return the routes GET /v1/sections and GET /v1/sections/compared."""
     router = APIRouter(prefix="/v1/sections", tags=["Labels"], responses=error_responses() | error_responses(404))
 
@@ -54,14 +54,14 @@ def label_routes(backend: ServiceBackend) -> APIRouter:
 
 
 async def section_reply(
-    backend: ServiceBackend, label: str, section: str, corpus: str | None, log: RequestLog
+    backend: RayServeBackend, label: str, section: str, corpus: str | None, log: RequestLog
 ) -> dict[str, Any]:
     """Return a SectionReply. Raises ApiError, Unavailable."""
     return _reply(*await _find(backend, label, section, corpus, log))
 
 
 async def comparison_reply(
-    backend: ServiceBackend,
+    backend: RayServeBackend,
     first: str,
     second: str,
     section: str,
@@ -80,7 +80,7 @@ async def comparison_reply(
 
 
 async def _find(
-    backend: ServiceBackend, label: str, section: str, corpus: str | None, log: RequestLog
+    backend: RayServeBackend, label: str, section: str, corpus: str | None, log: RequestLog
 ) -> tuple[list[Chunk], int]:
     """Return the chunks of a section, and the number of labels of the drug. Raises ApiError 404, 422."""
     of_labels = next((candidate.name for candidate in backend.corpora().values() if candidate.kind == "labels"), None)

@@ -30,8 +30,8 @@ from starlette.types import ASGIApp
 
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import MAX_CONTEXTS, ServiceSettings
+from serving.backend import RayServeBackend
 from serving.http.answering import AnswerService, select_corpus
-from serving.http.backend import ServiceBackend
 from serving.http.labels import LABEL, LABEL_CORPUS, SECTION, comparison_reply, section_reply
 from serving.http.logs import RequestLog, request_log
 from serving.http.responses import error_reply, unknown_name_error, validation_error
@@ -124,7 +124,7 @@ class _Tool:
         )
 
 
-def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
+def _tools(backend: RayServeBackend, service: AnswerService) -> dict[str, _Tool]:
     def asked(arguments: QuestionArguments) -> SearchRequest:
         return SearchRequest(**dict(arguments))
 
@@ -179,7 +179,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
 class McpServer:
     """The MCP server of one application. `lifespan` must be running while `route` is served."""
 
-    def __init__(self, backend: ServiceBackend, service: AnswerService, settings: ServiceSettings) -> None:
+    def __init__(self, backend: RayServeBackend, service: AnswerService, settings: ServiceSettings) -> None:
         self._tools = _tools(backend, service)
         self._log_questions = settings.log_questions
 

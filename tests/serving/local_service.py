@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import orjson
@@ -31,6 +31,7 @@ from fdarx_core.retrieval.index import (
     IndexStore,
 )
 from fdarx_core.specs.serve import ServiceSettings
+from serving.backend import RayServeBackend
 from serving.http.app import make_app
 from serving.http.backend import ServedCorpus, Unavailable
 from serving.questions import QuestionAnswering
@@ -306,7 +307,7 @@ def service(world: LocalBackend | None = None, **settings: Any) -> Iterator[Serv
     """The real app under uvicorn, in a thread."""
     world, meter, limits = world or LocalBackend(), CountingMetrics(), ServiceSettings(**settings)
     world.model_s, world.verifier = limits.model_s, named_engine(limits.verifier, world.answerer)
-    app = make_app(world, limits, meter)
+    app = make_app(cast(RayServeBackend, world), limits, meter)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
