@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,9 +17,8 @@ import numpy as np
 
 from fdarx_core.rag.flow import context_budget
 from fdarx_core.rag.locating import index_texts
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall, available_retrievers, encode_queries, index_encoder
+from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, index_encoder
 from fdarx_core.rag.verifying import named_engine
-from fdarx_core.records import Response
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
 from fdarx_core.retrieval.index import IndexDamaged, IndexReader
 from fdarx_core.retrieval.index.segments import read_pointer, version_number
@@ -131,7 +130,7 @@ class RetrieverDeployment(QuestionAnswering):
         self._encode = DynamicBatcher[SearchQuery, Vectors](
             lambda queries: list(self._corpora.encode(queries)), _MAX_ENCODED_PER_CALL
         )
-        self._models = ModelClients(config.models, config.roles)
+        self.models = ModelClients(config.models, config.roles)
         self.answerer, self.model_s = config.answerer, config.http.model_s
         self.budget = context_budget(next((model for model in config.models if model.name == self.answerer), None))
         self.verifier = named_engine(config.http.verifier, self.answerer)
@@ -157,12 +156,6 @@ class RetrieverDeployment(QuestionAnswering):
             raise Unavailable(RERANKER, "the service was started without one")
         scores: list[float] = await call(self._watch, self._score, question, texts, part=RERANKER)
         return scores
-
-    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
-        return await self._models.ask(role, calls)
-
-    def stream_reply(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        return self._models.stream(role, call)
 
     async def corpora(self) -> list[ServedCorpus]:
         return [loaded.corpus for loaded in self._corpora.all()]

@@ -31,7 +31,7 @@ from fdarx_core.records import AbsentDrug, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
 
-_PHASES = ("rewrite", "search", "postprocess")
+PHASES = ("rewrite", "search", "postprocess")
 _CHARACTERS_PER_TOKEN = 4
 _PROMPT_TOKENS = 2_000
 """An upper bound for instructions, examples and the question."""
@@ -167,7 +167,7 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
         shown,
         prompt,
         missing,
-        {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)},
+        {phase: end - start for phase, start, end in zip(PHASES, times, times[1:], strict=False)},
         rewritten=[*scopes, *rewritten],
         scored=scored,
         drugs=drugs,

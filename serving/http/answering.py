@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from fdarx_core.rag.flow import RetrievalResult
+from fdarx_core.rag.flow import PHASES, RetrievalResult
 from fdarx_core.rag.gate import INSTRUCTIONS_WITHHELD, GateReport, repeats
 from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer
 from fdarx_core.rag.query import RagQuery
@@ -33,7 +33,6 @@ from serving.http.schemas import (
     reply_fields,
 )
 
-_PHASES = ("rewrite", "search", "postprocess")
 _MAX_NAMES = 5
 _NO_MATCH = (
     "Nothing in {!r} matches the filter; GET /v1/names and /v1/filters list values; exclude may leave too much out."
@@ -127,7 +126,7 @@ class AnswerService:
         log.passages = len(result.contexts)
         for phase, seconds in result.seconds.items():
             self._record("fdarx_phase_seconds", seconds, phase=phase)
-        timings = {phase: _ms(result.seconds.get(phase, 0.0)) for phase in _PHASES}
+        timings = {phase: _ms(result.seconds.get(phase, 0.0)) for phase in PHASES}
         texts = [result.question, *(search.text for search in result.searches)]
         standalone_text, *searches = _without_instructions(texts, query.question, result)
         return {

@@ -34,6 +34,7 @@ from fdarx_core.specs.serve import ServiceSettings
 from serving.backend import RayServeBackend
 from serving.http.app import make_app
 from serving.http.backend import ServedCorpus, Unavailable
+from serving.model_clients import ModelClients
 from serving.questions import QuestionAnswering
 from serving.retriever import CorpusStore
 from tests.rag.class_labels import class_chunks
@@ -174,7 +175,7 @@ class LocalBackend(QuestionAnswering):
         self.indexer = None
 
     def __post_init__(self) -> None:
-        self.answerer = self.model.name
+        self.answerer, self.models = self.model.name, cast(ModelClients, self)
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         served = {}
@@ -196,7 +197,7 @@ class LocalBackend(QuestionAnswering):
             requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in calls]
             return list(await asyncio.gather(*map(model.ask, requests)))
 
-    async def stream_reply(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+    async def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
         [response] = await self.ask(role, [call])
         for place in range(0, len(response.text), 7):
             yield response.text[place : place + 7]
