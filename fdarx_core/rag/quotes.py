@@ -11,7 +11,7 @@ import numpy as np
 from fdarx_core.baseline.label_statements import ITEM, parse_passage, quoted
 from fdarx_core.rag.label_differences import with_differences
 from fdarx_core.records import AnswerStatement, Citation, SearchHit
-from fdarx_core.retrieval.lexical import Floats, InvertedIndex, bm25_index, tokenize
+from fdarx_core.retrieval.lexical import InvertedIndex, bm25_index, tokenize
 from fdarx_core.text.sentences import sentence_spans
 from fdarx_core.text.stems import is_stop_word, stem
 
@@ -50,7 +50,10 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """
     candidates = [candidate for number, hit in enumerate(hits, 1) for candidate in _candidates(number, hit)]
     words = [word for word in tokenize(question) if word.isdigit() or not is_stop_word(word)]
-    scores = _scores(_stems(words), [_stems(tokenize(candidate.searched)) for candidate in candidates])
+    index = InvertedIndex([_stems(tokenize(candidate.searched)) for candidate in candidates])
+    # Lucene's idf, since that of rank-bm25 is 0 or less for half of few texts
+    idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
+    scores = bm25_index(index, idf).scores([_stems(words)])[0]
     uploaded = [bool(hits[candidate.number - 1].uploaded_by) for candidate in candidates]
     best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (uploaded[at], -scores[at]))
     text, citations, seen = "", list[Citation](), set[str]()
@@ -75,14 +78,6 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
 
 def _stems(words: Sequence[str]) -> str:
     return " ".join(stem(word, "term") for word in words)
-
-
-def _scores(query: str, texts: Sequence[str]) -> Floats:
-    """Return the BM25 score of each text, with Lucene's idf: that of rank-bm25 is 0 or less for half of few texts."""
-    index = InvertedIndex(texts)
-    idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
-    scores: Floats = bm25_index(index, idf).scores([query])[0]
-    return scores
 
 
 def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:

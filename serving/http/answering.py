@@ -64,7 +64,7 @@ class AnswerService:
         if (answered := await self._backend.answer(corpus.name, query)) is None:
             raise await self._no_match(corpus, query)
         result, answer = answered
-        return self._finish(self._unanswered(corpus, query, result, log, started), result, answer, log, started)
+        return self._finish(self._reply(corpus, query, result, log, started), result, answer, log, started)
 
     async def stream(self, asked: SearchRequest, log: RequestLog) -> AsyncGenerator[AnswerPiece | dict[str, Any], None]:
         """Yield an AnswerReply without an answer, the pieces of the answer, and the complete AnswerReply.
@@ -77,8 +77,8 @@ class AnswerService:
             result = await anext(events)
             if not isinstance(result, RetrievalResult):
                 raise await self._no_match(corpus, query)
-            reply = self._unanswered(corpus, query, result, log, started)
-            yield reply
+            reply = self._reply(corpus, query, result, log, started)
+            yield reply | self._answer_fields(CitedAnswer(""))
             async for event in events:
                 if isinstance(event, AnswerPiece):
                     yield event
@@ -142,13 +142,6 @@ class AnswerService:
             **_asked(result),
         }
 
-    def _unanswered(
-        self, corpus: ServedCorpus, query: RagQuery, result: RetrievalResult, log: RequestLog, started: float
-    ) -> dict[str, Any]:
-        """Return an AnswerReply without an answer."""
-        reply = self._reply(corpus, query, result, log, started) | _answer_fields(CitedAnswer(""))
-        return reply | {"model": self._backend.answerer, "signature": ""}
-
     def _finish(
         self, reply: dict[str, Any], result: RetrievalResult, answer: CitedAnswer, log: RequestLog, started: float
     ) -> dict[str, Any]:
@@ -157,7 +150,7 @@ class AnswerService:
         asked = _asked(result, [*answer.responses, *answer.checks])
         whole = {
             **reply,
-            **_answer_fields(answer),
+            **self._answer_fields(answer),
             "degraded": degraded_parts(result, answer),
             "passages": [passage | {"cited": passage["n"] in answer.cited} for passage in reply["passages"]],
             "timings_ms": reply["timings_ms"] | took,
@@ -173,6 +166,11 @@ class AnswerService:
         self._record_degraded(whole, log)
         return whole
 
+    def _answer_fields(self, answer: CitedAnswer) -> dict[str, Any]:
+        """Return the fields of an AnswerReply that an answer has itself, and its model."""
+        own = {"answer": answer.text, "citations": [_citation(citation) for citation in answer.citations]}
+        return {**reply_fields(AnswerReply, answer), **own, "model": self._backend.answerer, "signature": ""}
+
     def _record_gate(self, gate: GateReport, log: RequestLog) -> None:
         log.supported, log.unsupported, log.undecided = gate.supported, gate.unsupported, gate.undecided
         log.uncited, log.dropped = gate.uncited, len(gate.dropped)
@@ -187,12 +185,6 @@ class AnswerService:
         if reply["degraded"]:
             log.degraded = reply["degraded"]
             self._record("fdarx_degraded", reason=log.degraded)
-
-
-def _answer_fields(answer: CitedAnswer) -> dict[str, Any]:
-    """Return the fields of an AnswerReply that an answer has itself."""
-    citations = [_citation(citation) for citation in answer.citations]
-    return {**reply_fields(AnswerReply, answer), "answer": answer.text, "citations": citations}
 
 
 def select_corpus(name: str | None, backend: RayServeBackend) -> ServedCorpus:
