@@ -20,7 +20,6 @@ import pyarrow as pa
 from fdarx_core.evaluation.bootstrap import (
     FLIPS,
     RESAMPLES,
-    PairedRows,
     SliceSums,
     estimate_sums,
     paired_differences,
@@ -223,10 +222,10 @@ def compare_pairs(
     Raises:
         ValueError: if a cell has a question twice.
     """
-    measured = {key: PairedRows(cells[key]) for key in dict.fromkeys(key for pair in pairs for key in pair)}
+    measured = {key: ScoreColumns(cells[key]) for key in dict.fromkeys(key for pair in pairs for key in pair)}
     found: list[Difference] = []
     for (a, b), wanted in pairs.items():
-        columns = measured[a].columns
+        columns = measured[a]
         groups = {name: rows for _, name, rows in type_groups(columns)}
         groups |= {topic: columns.is_in("category", topic) for topic in TOPICS}
         slices = [(metrics[metric], groups[group]) for metric, group in wanted]

@@ -44,6 +44,7 @@ class ScoreColumns:
         self.cluster_of: Codes = encoded.indices.to_numpy().astype(np.int64)
         self._numbers: dict[str, Numbers] = {}
         self._masks: dict[tuple[str, tuple[str, ...]], Mask] = {}
+        self._components: dict[str, tuple[Mask, Mask, Numbers]] = {}
 
     @property
     def rows(self) -> int:
@@ -73,6 +74,14 @@ class ScoreColumns:
 
     def strings(self, name: str) -> NDArray[np.str_]:
         return np.asarray(self._table[name].to_pylist(), dtype=np.str_)
+
+    def components(self, metric: Metric) -> tuple[Mask, Mask, Numbers]:
+        """Return the rows that a metric concerns, those of them with a value, and their components (0 elsewhere)."""
+        if metric.name not in self._components:
+            over, components = metric.over(self), metric.components(self)
+            rests_on = over & ~np.isnan(components).any(axis=1)
+            self._components[metric.name] = over, rests_on, np.where(rests_on[:, None], components, 0.0)
+        return self._components[metric.name]
 
 
 ANSWERABLE = TypeNames("answerable", chosen=is_answerable)
@@ -140,14 +149,6 @@ def mean_metric(
     return Metric(
         name, over, lambda columns: mean_components(columns.number(name)), ratio, types, function, field or name, title
     )
-
-
-def metric_components(metric: Metric, columns: ScoreColumns) -> tuple[Mask, Mask, Numbers]:
-    """Return the rows that the metric concerns, those of them with a value, and their components (0 elsewhere)."""
-    over = metric.over(columns)
-    components = metric.components(columns)
-    rests_on = over & ~np.isnan(components).any(axis=1)
-    return over, rests_on, np.where(rests_on[:, None], components, 0.0)
 
 
 def mean_components(values: Numbers) -> Numbers:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
-from fdarx_core.evaluation.similarity import open_similarity, similarity_name
+from fdarx_core.evaluation.similarity import AnswerSimilarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
 from fdarx_core.factuality.evidence import parse_evidence
@@ -316,7 +316,7 @@ def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> li
 def score(spec: FactualitySetup, state: AnswerState) -> None:
     """Make the verdicts of claims and the score of the answer from judged pairs."""
     if not spec.measures_similarity:
-        [state.similarity] = open_similarity(None, None, None).of([state.answer])
+        [state.similarity] = AnswerSimilarity().of([state.answer])
     pairs = [row for engine in spec.engines for row in state.pairs[engine.name]]
     pairs += [row for engine in spec.engines for row in state.unsearched_pairs(engine.name)]
     state.verdicts = verdicts_of(state.claims, pairs, spec.method)
