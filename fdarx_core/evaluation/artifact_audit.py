@@ -332,19 +332,16 @@ def drawn_questions(ids: Sequence[str], halves: Codes, refusals: Mask) -> tuple[
 
 
 def area_under_curve(scores: Numbers, refusals: Mask, halves: Codes, weights: Numbers) -> Numbers:
-    """Return the area under the ROC curve: the share of pairs of a refusal and another in which the refusal is higher.
+    """Return the area under the ROC curve for each sample: the share of pairs in which the refusal is higher.
 
-    Pairs are of questions of the same half, because the other half is scored by another classifier. Equal scores count
-    as half a pair. Source: Hanley and McNeil 1982.
+    A pair is a refusal and another question of the same half, because the other half is scored by another classifier.
+    Equal scores count as half a pair; a sample without pairs has NaN. Source: Hanley and McNeil 1982.
 
     Args:
         scores: the score of each question.
         refusals: which questions are refusals.
         halves: the half of each question.
         weights: how often each question counts in each sample, shape (samples, questions).
-
-    Returns:
-        A value for each sample, NaN for one without pairs.
     """
     higher = pairs = np.zeros(len(weights))
     for half in (0, 1):

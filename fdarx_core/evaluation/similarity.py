@@ -263,9 +263,7 @@ class AnswerSimilarity:
         pairs = list(zip(found, answers, references, strict=True))
         if self._scorer and answers:
             names = ("bert_precision", "bert_recall", "bert_f1")
-            kept = [
-                (row, answer, reference) for row, answer, reference in pairs if answer.strip() and reference.strip()
-            ]
+            kept = [pair for pair in pairs if all(text.strip() for text in pair[1:])]
             for row in found:
                 row.update(dict.fromkeys(names, 0.0))
             if kept:

@@ -17,8 +17,7 @@ from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, e
 from fdarx_core.evaluation.tables import ResultTable, build_table, table_text
 from fdarx_core.records import Figure, content_id
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.verify import Verdict, open_engine, verify
-from fdarx_core.verify.engine import TextPair
+from fdarx_core.verify import TextPair, Verdict, open_engine, verify
 
 MARKS = ("supported", "contradicted", "unsupported", "not_supported")
 """Marks of a pair. A source with two classes has `not_supported` for everything that is not supported."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.extras import require
-from fdarx_core.factuality.evidence import open_evidence, parse_evidence
+from fdarx_core.factuality.evidence.sources import open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.safety import SafetyPassages, safety_counts, safety_sentence

@@ -9,7 +9,7 @@ from fdarx_core.factuality.evidence.sources import reference_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
 from fdarx_core.factuality.scores import PairToJudge, statement_pairs
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.verify.engine import TextPair
+from fdarx_core.verify import TextPair
 
 
 @dataclass(slots=True)

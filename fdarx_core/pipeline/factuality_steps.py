@@ -12,10 +12,8 @@ from typing import Any, Literal
 from fdarx_core.evaluation.similarity import AnswerSimilarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
-from fdarx_core.factuality.evidence import parse_evidence
-from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
-from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED
+from fdarx_core.factuality.evidence.pubmed import YEARS, PubMed, PubMedSettings, read_abstracts, search_request
+from fdarx_core.factuality.evidence.sources import PUBMED, parse_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_asked
 from fdarx_core.factuality.scores import NO_CLAIMS, PairToJudge, ScoringMethod, judged, score_of, verdicts_of
@@ -25,8 +23,7 @@ from fdarx_core.pipeline.factuality_state import AnswerState
 from fdarx_core.pipeline.steps import Address, Asking, AskStep, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import Evidence, PairVerdict
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.verify import open_engine
-from fdarx_core.verify.engine import Judgement, Unjudged
+from fdarx_core.verify import Judgement, Unjudged, open_engine
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 _QUERIES_PER_CALL = 256

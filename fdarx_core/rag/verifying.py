@@ -12,6 +12,7 @@ from fdarx_core.records import Response
 from fdarx_core.verify import (
     AUTO,
     Judgement,
+    RuleEngine,
     TextPair,
     Unjudged,
     Verdict,
@@ -20,7 +21,6 @@ from fdarx_core.verify import (
     verdict_of,
     verify,
 )
-from fdarx_core.verify.engine import RuleEngine
 from fdarx_core.verify.exact import ENGINE
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
