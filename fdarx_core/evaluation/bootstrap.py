@@ -62,9 +62,9 @@ def estimate_figures(
     """Return a figure for each slice in which a row has a number or should have one; the arguments are as above."""
     estimates = estimate(columns, [(metric, rows) for _, metric, rows in slices], seed=seed, resamples=resamples)
     return [
-        Figure.of(metric.name, keys, one)
-        for (keys, metric, _), one in zip(slices, estimates, strict=True)
-        if one.rows or one.unscored
+        Figure.of(metric.name, keys, estimated)
+        for (keys, metric, _), estimated in zip(slices, estimates, strict=True)
+        if estimated.rows or estimated.unscored
     ]
 
 

@@ -193,8 +193,7 @@ def compared_metrics() -> Wanted:
 @cache
 def compared_rankings() -> Wanted:
     """Return what is compared between retrievers."""
-    metrics = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
-    return tuple((metric, group) for metric in metrics for group in ANSWERABLE)
+    return tuple((metric, group) for metric in RETRIEVAL_SUBGROUP_METRICS for group in ANSWERABLE)
 
 
 def compare_pairs(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fdarx_core.evaluation.ranking import f1, share
+from fdarx_core.evaluation.gold import f1, share
 from fdarx_core.records import CheckedAnswer
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.text.sentences import split_sentences

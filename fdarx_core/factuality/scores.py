@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fdarx_core.evaluation.similarity import TOKEN_F1, bleu_4, rouge
 from fdarx_core.factuality.evidence.sources import K
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.verify import THRESHOLD, Inference, TextPair, decide
+from fdarx_core.verify.engine import THRESHOLD, Inference, TextPair, decide
 
 SUPPORTED, CONTRADICTED, UNSUPPORTED = "supported", "contradicted", "unsupported"
 UNDECIDED, UNSCORED = "undecided", "unscored"

@@ -28,8 +28,8 @@ from fdarx_core.evaluation.bootstrap import (
     paired_differences,
     with_holm,
 )
+from fdarx_core.evaluation.gold import share
 from fdarx_core.evaluation.metrics import Metric, ScoreColumns, every_row, mean_metric, metric_table
-from fdarx_core.evaluation.ranking import share
 from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable, source_digest
 from fdarx_core.rag.search import TaskCall
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Response, TitleRank

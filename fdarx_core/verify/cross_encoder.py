@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from fdarx_core.retrieval import models
 from fdarx_core.retrieval.models import load_module
 from fdarx_core.retrieval.windows import windows
-from fdarx_core.verify import Inference, Judgement, TextPair, Unjudged
+from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
 from fdarx_core.verify.nli_model import PURPOSE, OutputClasses, check_nli, load, name_of
 from fdarx_core.verify.numbers import check_numbers
 

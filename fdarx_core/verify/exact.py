@@ -15,7 +15,7 @@ from functools import lru_cache
 from unicodedata import category
 
 from fdarx_core.text.sentences import sentence_spans
-from fdarx_core.verify import UNDECIDED, Inference, RuleEngine, TextPair
+from fdarx_core.verify.engine import UNDECIDED, Inference, RuleEngine, TextPair
 from fdarx_core.verify.numbers import missing_number
 
 Span = tuple[int, int]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fdarx_core.llm import Model, Note, Quote, Reply, Task, Undecided, Unparsable
 from fdarx_core.records import Response
-from fdarx_core.verify import Inference, Judgement, TextPair, Unjudged
+from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
 from fdarx_core.verify.exact import quoted_span
 from fdarx_core.verify.numbers import check_numbers
 

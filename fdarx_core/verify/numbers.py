@@ -8,7 +8,7 @@ from math import isclose
 
 from fdarx_core.text.numbers import Intervals, Quantity, extract_intervals, find_quantities
 from fdarx_core.text.tokens import normalize
-from fdarx_core.verify import UNDECIDED, Inference, Judgement, TextPair, Unjudged
+from fdarx_core.verify.engine import UNDECIDED, Inference, Judgement, TextPair, Unjudged
 
 LEAST_PLAIN = 10
 """The least number without a unit that is compared: smaller ones mostly count what a statement lists."""

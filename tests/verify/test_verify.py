@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fdarx_core.llm import Model
-from fdarx_core.verify import Inference, Judgement, TextPair, Unjudged, open_engine, verify
+from fdarx_core.verify import TextPair, Unjudged, open_engine, verify
+from fdarx_core.verify.engine import Inference, Judgement
 from tests.llm.loopback_server import LoopbackServer, text_of
 
 TEXT = "Warfarin is contraindicated in pregnancy. The maximum dose is 10 mg once daily."
@@ -87,7 +88,7 @@ def test_the_built_in_rules_answer_as_a_model_too() -> None:
         "import fdarx_core",
         "import fdarx_core.verify",
         "from fdarx_core.verify import verify",
-        "import fdarx_core.verify.exact, fdarx_core",
+        "import fdarx_core.verify.engine, fdarx_core",
     ],
 )
 def test_the_package_can_be_called_in_every_import_order(first: str) -> None:
