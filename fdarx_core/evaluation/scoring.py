@@ -37,6 +37,7 @@ from fdarx_core.records import (
     Response,
     RetrievalScore,
     Score,
+    content_id,
 )
 from fdarx_core.text.numbers import extract_quantities, number_strings
 from fdarx_core.text.tokens import content_words, normalize, vocabulary
