@@ -1,6 +1,7 @@
 """Question-answer pairs for fine-tuning: reading, near-duplicates, the split into parts, and hard negatives.
 
-A pair has a prompt without passages, or that of the service with the gold passages among others. Preference pairs for DPO are answers of an evaluation that a judge graded, correct ones over incorrect ones.
+A pair has a prompt without passages, or that of the service with the gold passages among others. Preference pairs for
+DPO are answers of an evaluation that a judge graded, correct ones over incorrect ones.
 Source: QA-RAG §2.3; Rafailov et al. 2023 (DPO).
 """
 
