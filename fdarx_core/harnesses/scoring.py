@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fdarx_core.evaluation.metrics import SCORE_METRICS, ScoreColumns, asked_to_refuse, metric_components
+from fdarx_core.evaluation.metrics import SCORE_METRICS, ScoreColumns, asked_to_refuse
 from fdarx_core.evaluation.predictions import (
     ANSWER_TASKS,
     EVALUATION_RULES_VERSION,
@@ -176,7 +176,7 @@ class HarnessReply:
                     counts = np.nan_to_num(metric.components(columns)[0])
                     found[name] = [*counts.tolist(), float(row.type in UNANSWERABLE_TYPES)]
                 continue
-            _, counted, numbers = metric_components(metric, columns)
+            _, counted, numbers = columns.components(metric)
             if counted[0]:
                 found[name] = numbers[0].tolist()
         return found
