@@ -254,7 +254,7 @@ def metric_digests(given: Iterable[AnswerFunction | Metric]) -> dict[str, str]:
     digests: dict[str, str] = {}
     for metric in given:
         name, function = (metric.name, metric.function) if isinstance(metric, Metric) else (metric.__name__, metric)
-        code = getattr(inspect.unwrap(function), "__code__", None)
+        code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
         try:  # the text of a function, or of the class of a callable object
             source = inspect.getsource(code or type(function))
         except (OSError, TypeError):
