@@ -348,8 +348,9 @@ class Build(PipelineJob):
             summary["replies"] = count_unusable(self.run)
             summary["questions_without_verdict"] = questions_without_verdict(self.run)
         reads = any(count.rows_in for count in counts if count.stage == ROUND_TRIP)
-        if reads and (room := self.spec.roles.reader_room) is not None:
-            summary["labels_read_in_part"] = labels_that_exceed(self.run, room)
+        tokens, counter = self.spec.roles.reader_room
+        if reads and tokens is not None:
+            summary["labels_read_in_part"] = labels_that_exceed(self.run, tokens, counter)
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
             if len(self.spec.roles.voters) > 1:

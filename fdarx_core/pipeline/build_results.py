@@ -13,11 +13,12 @@ import pyarrow.compute as pc
 from fdarx_core.evaluation.artifact_audit import audit_artifacts
 from fdarx_core.evaluation.artifact_classifiers import AuditedLabel
 from fdarx_core.filters.judges import group_votes
-from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.candidates import NOTHING_TO_ASK
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.labels.drugs import words_of
+from fdarx_core.llm.model_config import TokenCounter
 from fdarx_core.records import Figure, JudgeVerdict, Label, Passage, QuestionAnswer, content_id
 from fdarx_core.records.question_types import QUESTION_TYPES, RoundTripSetting
 from fdarx_core.review.agreement_metrics import alpha, coincidences
@@ -120,14 +121,14 @@ def reject_reasons(run: RunDirectory) -> list[dict[str, Any]]:
     return [{"stage": stage, "reason": reason, "rows": rows} for (stage, reason), rows in found]
 
 
-def labels_that_exceed(run: RunDirectory, room: PromptRoom) -> int:
+def labels_that_exceed(run: RunDirectory, tokens: int, counter: TokenCounter) -> int:
     """Return the number of labels that are longer than the reader's context, of which it was shown a part."""
     count = 0
     for part in run.parts("passages"):
         of_label = defaultdict[str, list[Passage]](list)
         for passage in read_records(part, Passage):
             of_label[passage.set_id].append(passage)
-        count += sum(not LabelExcerpts(passages, room).fits for passages in of_label.values())
+        count += sum(not LabelExcerpts(passages, tokens, counter).fits for passages in of_label.values())
     return count
 
 

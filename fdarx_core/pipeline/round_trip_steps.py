@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts
 from fdarx_core.filters.round_trip import (
     COMPARE_ANSWERS,
     ROUND_TRIP_ANSWER,
@@ -19,6 +19,7 @@ from fdarx_core.filters.round_trip import (
     settings_of,
     with_passages,
 )
+from fdarx_core.llm.model_config import TokenCounter
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.steps import Address, Asking, AskStep
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
@@ -27,19 +28,19 @@ LAST_STAGE = "twins"
 """The stage after which the questions of a label are those of the benchmark."""
 
 
-def answer_again(address: Address, room: PromptRoom | None = None) -> AskStep[LabelState]:
+def answer_again(address: Address, room: tuple[int | None, TokenCounter] = (None, len)) -> AskStep[LabelState]:
     """Return the step that has every question answered by somebody who did not write it, see `round_trip`.
 
-    `room` is that of the reader; where it does not hold a label, the reader is shown a part of it.
+    `room` is what `tokens_left` returns for the reader; where it does not hold a label, the reader is shown a part.
     """
     return address.step("round_trip", partial(_answer_again, address, room))
 
 
-def _answer_again(address: Address, room: PromptRoom | None, state: LabelState) -> Asking:
+def _answer_again(address: Address, room: tuple[int | None, TokenCounter], state: LabelState) -> Asking:
     label = state.label
     if label is None:
         return
-    excerpts = LabelExcerpts(state.passages, room)
+    excerpts = LabelExcerpts(state.passages, *room)
     asked = [(question, setting) for question in state.questions for setting in settings_of(question)]
     asked.sort(key=lambda pair: pair[1] != "label")  # the whole label first, since these requests share its text
     exchanges = yield [
