@@ -6,7 +6,6 @@ import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import BinaryIO
@@ -107,21 +106,19 @@ def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Do
                     yield from _documents(file[0], io.BytesIO(file[1]), max_pages)
 
 
-def _reader(kind: str, max_pages: int | None) -> Reader:
-    """Return the function that reads files of an ending. Raises `InputError` for an ending that is not read."""
-    if kind == PDF:
-        from fdarx_core.documents.pdf import read_pdf  # pypdf is of the extra `documents`
-
-        return partial(read_pdf, max_pages=max_pages)
-    if kind not in _READERS:
-        raise _unsupported(kind)
-    return _READERS[kind]
-
-
 def _documents(source: Source, stream: BinaryIO, max_pages: int | None = None) -> Iterator[Document | Reject]:
+    """Yield the documents of one file. Raises nothing: what cannot be read becomes a Reject."""
+    kind = _kind(source)
     try:
-        reader = _reader(_kind(source), max_pages)
-        for part in reader(stream):
+        if kind == PDF:
+            from fdarx_core.documents.pdf import read_pdf  # pypdf is of the extra `documents`
+
+            parts = read_pdf(stream, max_pages)
+        elif kind in _READERS:
+            parts = _READERS[kind](stream)
+        else:
+            raise _unsupported(kind)
+        for part in parts:
             if isinstance(part, UnreadablePart):
                 yield as_reject(source, part.error, at=part.at)
             else:

@@ -71,11 +71,6 @@ def test_the_passages_of_a_label_are_counted_once_for_all_questions() -> None:
 @pytest.mark.parametrize(("context_length", "shown"), [(None, 5), (100_000, 5), (1_990, 2)])
 def test_the_reader_s_prompt_fits_into_its_context(context_length: int | None, shown: int) -> None:
     model = ModelConfig(name="m", model="m", base_url="http://127.0.0.1:1/v1", context_length=context_length)
-    slots = answer_slots(
-        replace(FACTUAL, gold_passages=[1]),
-        "label",
-        LABEL,
-        LONG,
-        LabelExcerpts(LONG, *tokens_left(model, PROMPT_TOKENS)),
-    )
+    excerpts = LabelExcerpts(LONG, *tokens_left(model, PROMPT_TOKENS))
+    slots = answer_slots(replace(FACTUAL, gold_passages=[1]), "label", LABEL, LONG, excerpts)
     assert len(slots["passages"]) == shown
