@@ -11,23 +11,13 @@ from typing import Any
 import orjson
 
 from fdarx_core.factuality.scores import ScoringMethod, class_of
-from fdarx_core.factuality.tables import Summary
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.report.page_engine import PAGE_STYLES, PAGE_WORDS, readable
+from fdarx_core.report.samples import join_places
 
-
-@dataclass(frozen=True, slots=True)
-class VerdictStyle:
-    """The display of a verdict. `sign` precedes the word wherever the color is used, for readers who cannot see it."""
-
-    name: str
-    sign: str
-    color: str
-    meaning: str
-
-
-VERDICTS = {name: VerdictStyle(**style) for name, style in PAGE_STYLES["verdicts"].items()}
-"""The styles of verdicts, in the order of the page."""
+VERDICTS = PAGE_STYLES["verdicts"]
+"""The name, sign, color and meaning of each verdict, in the order of the page. The sign precedes the name wherever the
+color is used, for readers who cannot see it."""
 
 FLAG_NAMES = PAGE_WORDS["safety_flags"]
 
@@ -82,21 +72,6 @@ class ScoredAnswer:
     flags: Sequence[SafetyFlag] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FactualityResults:
-    """The results of a factuality run. `info` is the content of the finished run.json; its `notes` are shown.
-
-    `answers` is read once, so that it may read the run part by part; a bounded sample is kept. `rejects` counts
-    rejected rows by stage and reason.
-    """
-
-    info: Mapping[str, Any]
-    method: ScoringMethod
-    summary: Summary
-    answers: Iterable[ScoredAnswer]
-    rejects: Mapping[tuple[str, str], int]
-
-
 WHOLE = 1_800
 """Characters up to which a whole passage is shown."""
 AROUND = 250
@@ -117,13 +92,7 @@ def excerpts_of(text: str, windows: Iterable[tuple[int, int]]) -> list[Excerpt]:
         low, high = max(start - AROUND, 0), min(min(end, start + MOST) + AROUND, len(text))
         after = text.find(" ", high)
         around.append((text.rfind(" ", 0, low + 1) + 1, len(text) if after < 0 else after))
-    ranges: list[tuple[int, int]] = []
-    for start, end in sorted(around):
-        if ranges and start <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
-        else:
-            ranges.append((start, end))
-    return [(start, text[start:end]) for start, end in ranges]
+    return [(start, text[start:end]) for start, end in join_places(sorted(around))]
 
 
 Piece = tuple[str, tuple[int, ...]]
@@ -230,7 +199,7 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
         "similarity": method.similarity,
         "k": method.k,
         "names": {name: metric_name(name) for name in SCORES},
-        "verdicts": {name: [style.name, style.sign, style.meaning] for name, style in VERDICTS.items()},
+        "verdicts": {name: [style[part] for part in ("name", "sign", "meaning")] for name, style in VERDICTS.items()},
         "passages": passages,
         "items": [item for _, item in kept],
     }

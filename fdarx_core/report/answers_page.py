@@ -117,31 +117,15 @@ def citation_mark(question: QuestionAnswer, place: PassageKey, sources: AnswerSo
     return "", "not gold"
 
 
-def explain(answer: JudgedAnswer, sources: AnswerSources) -> dict[str, Any]:
-    """Explain an answer to a reader who sees the question, both answers and the passages.
-
-    Returns:
-        `finding` says what is wrong or right and `detail` what the judge said, or why there is no answer; `evidence` is
-        a key of `EVIDENCE`; `notes` are sentences on the passages of the prompt and the citations.
-    """
-    question = sources.questions[answer.prediction.question_id]
-    evidence, shown = classify_evidence(answer, question, sources)
-    notes = [shown, citation_note(answer.prediction, question, sources)]
-    reason, grade = reason_of(answer), answer.grade
+def detail_of(answer: JudgedAnswer) -> str:
+    """Return what the judge said, or why there is no answer."""
+    grade = answer.grade
     if answer.kind in ("hallucinated", "false_refusal", "declined"):
-        detail = ""
-    elif grade and grade.detail:
-        by_rules = grade.judge == BASELINE
-        lead = PAGE_WORDS["detail_leads"].get(grade.reason, "")
-        detail = f"{lead}{grade.detail}" if by_rules else f"“{grade.detail}”"
-    else:
-        detail = readable(answer.prediction.reason)
-    return {
-        "finding": _worded("finding", answer, question, reason, FAULTS.get(reason, readable(reason))),
-        "detail": detail,
-        "evidence": evidence,
-        "notes": [note for note in notes if note],
-    }
+        return ""
+    if not grade or not grade.detail:
+        return readable(answer.prediction.reason)
+    lead = PAGE_WORDS["detail_leads"].get(grade.reason, "")
+    return f"{lead}{grade.detail}" if grade.judge == BASELINE else f"“{grade.detail}”"
 
 
 def reason_of(answer: JudgedAnswer) -> str:
@@ -203,7 +187,9 @@ def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
 def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: AnswerSources) -> None:
     """Add an answer to the question at a position, with its explanation, its gold passages and the cited passages."""
     prediction, question = answer.prediction, sources.questions[answer.prediction.question_id]
-    why, shown, cited = explain(answer, sources), prompt_passages(prediction), cited_places(prediction)
+    shown, cited = prompt_passages(prediction), cited_places(prediction)
+    evidence, about_evidence = classify_evidence(answer, question, sources)
+    reason = reason_of(answer)
 
     def keep(place: PassageKey) -> int:
         passage = sources.passages[place]
@@ -213,11 +199,15 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
         return table.keep_passage(place, passage.text, passage.marker, section, passage.set_id)
 
     gold = [place for place in gold_keys(question) if place in sources.passages]
-    details: dict[str, Any] = {name: why[name] for name in ("finding", "detail", "notes")}
-    details["gold"] = [[keep(place), place in shown if shown else None] for place in gold]
+    details: dict[str, Any] = {
+        "finding": _worded("finding", answer, question, reason, FAULTS.get(reason, readable(reason))),
+        "detail": detail_of(answer),
+        "notes": list(filter(None, (about_evidence, citation_note(prediction, question, sources)))),
+        "gold": [[keep(place), place in shown if shown else None] for place in gold],
+        "answerable": question.answerable,
+        "cited": None,
+    }
     listed = [place for place in cited[:CITED_SHOWN] if place in sources.passages]
-    details["answerable"] = question.answerable
-    details["cited"] = None
     if asks_for_citations(prediction.setting):
         passages = [[keep(place), *citation_mark(question, place, sources)] for place in listed]
         details["cited"] = {"passages": passages, "more": len(cited) - len(listed)}
@@ -231,8 +221,8 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
         "setting": setting_name(prediction.setting, prediction.retriever),
         "type": group_name(question.type),
         "kind": KINDS[answer.kind],
-        "reason": readable(reason_of(answer)) or "None",
-        "evidence": EVIDENCE[why["evidence"]],
+        "reason": readable(reason) or "None",
+        "evidence": EVIDENCE[evidence],
         "topic": question.category or "No topic",
     }
     table.add_row(texts, values, details)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fdarx_core.evaluation.tables import MISSING
 from fdarx_core.factuality.correlations import FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
-from fdarx_core.factuality.tables import configuration_name, engine_notes, fas_title, joined, of_run
+from fdarx_core.factuality.tables import Summary, configuration_name, engine_notes, fas_title, joined, of_run
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
     EVIDENCE_NAMES,
     STATEMENT_METRICS,
     VERDICTS,
-    FactualityResults,
     ScoredAnswer,
     metric_name,
     reason_name,
@@ -138,7 +138,7 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
     if not places:
         return None
     series = [
-        Series(VERDICTS[kind].name, VERDICTS[kind].color, [tally.verdicts[place, kind] for place in places])
+        Series(VERDICTS[kind]["name"], VERDICTS[kind]["color"], [tally.verdicts[place, kind] for place in places])
         for kind in kinds
     ]
     counts = [(place, [tally.verdicts[place, kind] for kind in kinds]) for place in places]
@@ -149,7 +149,7 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
         drawn.update_xaxes(range=[0, 100], tickformat=".0f"),
         ["Model", "Answers", "Claims", *(one.name for one in series)],
         [[joined(*place), tally.answers[place], sum(claims), *claims] for place, claims in counts],
-        legend=[(f"{VERDICTS[kind].sign} {VERDICTS[kind].name}", VERDICTS[kind].color) for kind in kinds],
+        legend=[(f"{VERDICTS[kind]['sign']} {VERDICTS[kind]['name']}", VERDICTS[kind]["color"]) for kind in kinds],
     )
 
 
@@ -206,30 +206,43 @@ def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
     return list(rows.items())
 
 
-def completeness_correlations(results: FactualityResults) -> list[tuple[str, Figure]]:
+def completeness_correlations(correlations: Sequence[Figure], method: ScoringMethod) -> list[tuple[str, Figure]]:
     """Return the correlations with completeness that the paper names, by metric. Source: FAS §5.3."""
     wanted = {"dataset": ALL, "type": ALL, "model": ALL, "configuration": FULL, "against": "completeness"}
     found = {
         figure.metric: figure
-        for figure in of_run(results.summary.correlations, results.method.threshold)
+        for figure in of_run(correlations, method.threshold)
         if wanted.items() <= figure.keys.items() and figure.value is not None
     }
-    named = [results.method.fas, f"support@{results.method.k}", "rouge_l", "bleu_4"]
+    named = [method.fas, f"support@{method.k}", "rouge_l", "bleu_4"]
     return [(metric_name(name), found[name]) for name in named if name in found]
 
 
-def factuality_page(results: FactualityResults) -> str:
-    """Return the page of a factuality run. The answers are read once."""
-    checks = FactualityChecks(results.method)
-    tally, picked = collect(checks.counted(results.answers), int(results.info["config"].get("seed", 0)))
-    method = results.method
-    panels = [shares(tally), *correlation_panels(results.summary.correlations, method)]
-    by_model = any(figure.metric == flag_metric("any") for figure in results.summary.figures)
+def factuality_page(
+    info: Mapping[str, Any],
+    method: ScoringMethod,
+    summary: Summary,
+    answers: Iterable[ScoredAnswer],
+    rejects: Mapping[tuple[str, str], int],
+) -> str:
+    """Return the page of a factuality run.
+
+    Args:
+        info: the content of the finished run.json; its `notes` are shown.
+        method: how the answers were scored.
+        summary: the figures and tables of the run.
+        answers: read once, so that they may be read part by part; a bounded sample is kept.
+        rejects: the numbers of rejected rows by stage and reason.
+    """
+    checks = FactualityChecks(method)
+    tally, picked = collect(checks.counted(answers), int(info["config"].get("seed", 0)))
+    panels = [shares(tally), *correlation_panels(summary.correlations, method)]
+    by_model = any(figure.metric == flag_metric("any") for figure in summary.figures)
     return render_page(
         "factuality.html.j2",
-        info=results.info,
+        info=info,
         method=method,
-        took=duration(results.info),
+        took=duration(info),
         total=tally.answers.total(),
         models=tally.models,
         tiles=[(style, name, tally.of_verdict(name)) for name, style in VERDICTS.items()],
@@ -242,12 +255,12 @@ def factuality_page(results: FactualityResults) -> str:
         evidence=EVIDENCE_NAMES.get(method.evidence.partition(":")[0], "Passages"),
         engine_notes=engine_notes(method),
         fas=fas_title(method),
-        correlations=completeness_correlations(results),
+        correlations=completeness_correlations(summary.correlations, method),
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
         limits=checks.sentences(),
-        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(results.summary.grids, 1) if table.rows],
+        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(summary.grids, 1) if table.rows],
         figures=[one for one in panels if one],
-        rejects=Counter(results.rejects),
+        rejects=Counter(rejects),
         viewer=viewer_payload(picked, method),
     )

@@ -183,7 +183,7 @@ class MarkedText:
         names = [name for name, _, _ in own]
         last = len(own) - SHARED_WORDS + 1
         firsts = [at for at in range(last) if tuple(names[at : at + SHARED_WORDS]) in runs]
-        return _joined((own[at][1], own[at + SHARED_WORDS - 1][2]) for at in firsts)
+        return join_places((own[at][1], own[at + SHARED_WORDS - 1][2]) for at in firsts)
 
     def pieces(self, marks: Sequence[Mark]) -> list[tuple[str, str]]:
         """Return the whole text in pieces, each with the kind of its mark or ""."""
@@ -212,7 +212,7 @@ def mark_passages(answer: str, quotations: Sequence[str], passages: Sequence[Mar
         }
         marks: list[Mark] = []
         for kind, places in by_kind.items():
-            free = _without(_joined(sorted(places)), [(start, end) for start, end, _ in marks])
+            free = _without(join_places(sorted(places)), [(start, end) for start, end, _ in marks])
             kept = [(start, end, kind) for start, end in free if passage.text[start:end].strip()]
             marks = sorted([*marks, *kept])
         marked.append(marks)
@@ -226,7 +226,7 @@ def _dense(text: str) -> str:
     return lower if len(lower) == len(dense) else dense
 
 
-def _joined(places: Iterable[Place]) -> list[Place]:
+def join_places(places: Iterable[Place]) -> list[Place]:
     """Return places that are in order, with those that overlap as one."""
     joined: list[Place] = []
     for start, end in places:
