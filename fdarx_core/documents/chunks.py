@@ -75,15 +75,15 @@ def read_documents(found: Inputs, max_pages: int | None = None) -> Iterator[Docu
     pages (None: any number) is not read. One document is in memory at a time.
     """
     first: dict[str, str] = {}
-    for one in chain(found.rejects, _of_sources(found.sources, max_pages)):
-        if isinstance(one, Reject):
-            yield one
-        elif one.id in first:
-            detail = f"title and text are those of a document in {first[one.id]}"
-            yield Reject(one.source, "read", "duplicate_document", detail, source=one.source)
+    for document in chain(found.rejects, _of_sources(found.sources, max_pages)):
+        if isinstance(document, Reject):
+            yield document
+        elif document.id in first:
+            detail = f"title and text are those of a document in {first[document.id]}"
+            yield Reject(document.source, "read", "duplicate_document", detail, source=document.source)
         else:
-            first[one.id] = one.source
-            yield one
+            first[document.id] = document.source
+            yield document
 
 
 def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Document | Reject]:

@@ -129,8 +129,8 @@ def _number_items(ordered: etree._Element) -> None:
         number += 1
 
 
-def _whole(given: str | None, default: int) -> int:
-    return int(given) if given and given.strip().isdecimal() and len(given) < 6 else default
+def _whole(number: str | None, default: int) -> int:
+    return int(number) if number and number.strip().isdecimal() and len(number) < 6 else default
 
 
 def _has_values(table: etree._Element) -> bool:

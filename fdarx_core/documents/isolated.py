@@ -139,16 +139,16 @@ def _read_result(
     found = ParsingResult()
     try:
         for line in data.splitlines():
-            one = _RESULT.validate_json(line, strict=True)
-            if isinstance(one, Reject):
-                found.rejects.append(one)
-            elif isinstance(one, list):
-                if len({chunk.document_id for chunk in one}) != 1:
+            row = _RESULT.validate_json(line, strict=True)
+            if isinstance(row, Reject):
+                found.rejects.append(row)
+            elif isinstance(row, list):
+                if len({chunk.document_id for chunk in row}) != 1:
                     raise ValueError("a line has the chunks of one document")
-                found.documents.append(one)
-            elif one == COMPLETE:
+                found.documents.append(row)
+            elif row == COMPLETE:
                 return found
-            elif one == OUT_OF_MEMORY:
+            elif row == OUT_OF_MEMORY:
                 return "memory_limit", f"reading it takes more than {limits.memory_mib} MiB of memory; split the file"
     except ValueError:  # pydantic's is one
         pass

@@ -43,8 +43,8 @@ def main() -> int:
     signal.setitimer(signal.ITIMER_PROF, _SHORT_CPU_S)
     _limit(cpu_s, memory_bytes)
     try:
-        for one in read_file_chunks(**arguments):
-            result.write(orjson.dumps(one) + b"\n")
+        for item in read_file_chunks(**arguments):
+            result.write(orjson.dumps(item) + b"\n")
         result.write(orjson.dumps(COMPLETE) + b"\n")
     except MemoryError:
         result.write(orjson.dumps(OUT_OF_MEMORY) + b"\n")

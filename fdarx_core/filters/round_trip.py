@@ -146,16 +146,16 @@ def outcome(
     Passages of the label from which the same answer was given become gold passages of a question that needs one. An
     unusable reply is no verdict: the question is unscored, unless another reply drops it.
     """
-    given = {setting: reply for setting, reply in replies.items() if isinstance(reply, RoundTripReply)}
+    parsed = {setting: reply for setting, reply in replies.items() if isinstance(reply, RoundTripReply)}
     faults = [(f"{name}: {one.detail}", one.reason) for name, one in replies.items() if isinstance(one, Unparsable)]
     unusable = faults[0] if faults else None
-    whole = given.get("label")
+    whole = parsed.get("label")
     if not question.answerable:
         if whole is not None and whole.answerable:
             return Outcome("dropped", "answer_in_label", whole.answer)
         return Outcome("kept") if unusable is None else Outcome("unscored", unusable[1], unusable[0])
     for setting in ("passages", "label"):
-        if setting in given and not given[setting].answerable:
+        if setting in parsed and not parsed[setting].answerable:
             return Outcome("dropped", "unanswerable", f"{setting}: no answer was found")
     relations: dict[str, Comparison] = {}
     try:
@@ -164,7 +164,7 @@ def outcome(
     except Unparsable as error:
         unusable = unusable or (error.detail, error.reason)
     known = False
-    for setting, reply in given.items():
+    for setting, reply in parsed.items():
         if reply.answerable:
             one = relations.get(setting)
             if one is None:

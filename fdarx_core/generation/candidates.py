@@ -41,7 +41,7 @@ def parse_candidates(
     questions = [] if context.refusal is None else [_twin(label, context.refusal, made_by)]
     for item in reply.items:
         written = kind.writing.read(item)
-        one = _question(
+        made = _question(
             label,
             written.question,
             written.answer,
@@ -53,10 +53,10 @@ def parse_candidates(
             evidence=list(written.evidence),
             **made_by,
         )
-        questions.append(one)
+        questions.append(made)
         if written.twin is not None:
             category = context.twin_category or made_by["category"]
-            questions.append(_twin(label, written.twin, made_by | {"category": category}, one))
+            questions.append(_twin(label, written.twin, made_by | {"category": category}, made))
     return questions
 
 

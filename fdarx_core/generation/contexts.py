@@ -18,7 +18,7 @@ from fdarx_core.generation.tasks import (
     section_name,
 )
 from fdarx_core.generation.terminology import Topic
-from fdarx_core.generation.topic_questions import product_name, topic_question
+from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.generation.topic_sections import category_of
 from fdarx_core.generation.topics import LabelTopics, find_topics
 from fdarx_core.generation.writing import SUBSTANCE_CONSTANTS, names_own_substance, writing_tasks, written_types
@@ -148,7 +148,7 @@ def _topic_context(label: Label, passages: Sequence[Passage], answer: TopicAnswe
     listed, tabled = (any(map(attrgetter(name), answer.statements)) for name in ("items", "is_row"))
     difficulty = "table" if tabled else "direct" if len(answer.statements) == 1 else "several"
     item: dict[str, Any] = {
-        "question": topic_question(answered, drug, pair.wording),
+        "question": pair.wording.format(drug=drug, term=answered.name),
         "answer": answer.text,
         "evidence": [quote for one in answer.statements for quote in one.quotes],
         "type": "numeric" if answered.kind in ("quantity", "reaction") else "list" if listed else "factual",
@@ -176,7 +176,7 @@ def _twin(drug: str, silent: Topic, pair: TopicPair) -> Twin:
         kind="near_miss" if pair.near else "absent",
         entity=silent.name,
         attribute=silent.kind if pair.near else "",
-        question=topic_question(silent, drug, pair.wording),
+        question=pair.wording.format(drug=drug, term=silent.name),
     )
 
 

@@ -114,11 +114,11 @@ def _quota(topic: Topic) -> str:
 def _supply(surveys: Sequence[TopicSurvey]) -> Counter[Topic | str]:
     """Return how many answered questions can be asked about each topic and of each kind, by their gold answers."""
     found: dict[Topic | str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for one in surveys:
-        for number, gold in zip(one.answered, one.golds, strict=True):
+    for survey in surveys:
+        for number, gold in zip(survey.answered, survey.golds, strict=True):
             topic = all_topics()[number]
-            found[topic][one.drug, gold] += 1
-            found[_quota(topic)][one.drug, gold] += 1
+            found[topic][survey.drug, gold] += 1
+            found[_quota(topic)][survey.drug, gold] += 1
     return Counter({topic: sum(min(SAME_GOLD, n) for n in golds.values()) for topic, golds in found.items()})
 
 

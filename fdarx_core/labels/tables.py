@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 from fdarx_core.labels.xml import CAPTION, CONTENT, ITEM, LIST, PARAGRAPH, TABLE, Element, children, clean, raw_text
@@ -394,14 +395,8 @@ class _RowWriter:
             names = (" ".join(self.paths[spanned]) for spanned in columns if self.paths[spanned])
             return f" | {name}: " if (name := " / ".join(dict.fromkeys(names))) else " | "
         path = self.paths[column]
-        shared = _shared_headers(self.paths[previous], path) if previous > 0 else 0
+        # Upper headers that the cell shares with its neighbour; its own lowest header does not count.
+        pairs = zip(self.paths[previous] if previous > 0 else (), path[:-1], strict=False)
+        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         name = " ".join(path[shared:])
         return ("; " if shared else " | ") + (f"{name}: " if name else "")
-
-
-def _shared_headers(previous: list[str], path: list[str]) -> int:
-    """Return how many upper headers a cell shares with its neighbour; its own lowest header does not count."""
-    shared = 0
-    while shared < min(len(previous), len(path) - 1) and previous[shared] == path[shared]:
-        shared += 1
-    return shared

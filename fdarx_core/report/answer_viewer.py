@@ -127,14 +127,14 @@ def weight_of(item: Any) -> int:
     return len(written) + 5 * sum(map(written.count, (b"<", b">", b"&")))
 
 
-def pairs_of(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
+def pairs_of(scored: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
     """Return the pairs of every kind that the main engine judged."""
-    return [pair for pair in one.pairs if pair.engine == method.engine]
+    return [pair for pair in scored.pairs if pair.engine == method.engine]
 
 
-def pairs_shown(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
+def pairs_shown(scored: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
     """Return the verdicts of the main engine on the claims with the k best passages, by rank."""
-    kept = [pair for pair in pairs_of(one, method) if pair.kind == "evidence" and pair.rank <= method.k]
+    kept = [pair for pair in pairs_of(scored, method) if pair.kind == "evidence" and pair.rank <= method.k]
     return sorted(kept, key=lambda pair: pair.rank)
 
 
@@ -147,11 +147,12 @@ def passages_of(
     """
     windows: dict[str, list[tuple[int, int]]] = defaultdict(list)
     found: dict[str, Evidence] = {}
-    for one in shown:
-        found.update(one.evidence)
-        for pair in pairs_shown(one, method):
+    for scored in shown:
+        found.update(scored.evidence)
+        for pair in pairs_shown(scored, method):
             windows[pair.evidence_id].append((pair.start, pair.end))
-    deciding = [verdict.evidence_id for one in shown for verdict in one.verdicts if verdict.evidence_id in windows]
+    verdicts = (verdict for scored in shown for verdict in scored.verdicts)
+    deciding = [verdict.evidence_id for verdict in verdicts if verdict.evidence_id in windows]
     rows: dict[str, list[Any]] = {}
     for name in dict.fromkeys([*deciding, *windows]):
         evidence = found[name]
@@ -184,12 +185,12 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
     """
     kept: list[tuple[ScoredAnswer, dict[str, Any]]] = []
     left = FOR_ANSWERS
-    for one in picked:
-        item = _item(one, method)
+    for scored in picked:
+        item = _item(scored, method)
         if (weight := weight_of(item)) <= left:
             left -= weight
-            kept.append((one, item))
-    passages, places = passages_of([one for one, _ in kept], method, BUDGET - FOR_ANSWERS + left)
+            kept.append((scored, item))
+    passages, places = passages_of([scored for scored, _ in kept], method, BUDGET - FOR_ANSWERS + left)
     for _, item in kept:
         for pair in chain.from_iterable(claim["pairs"] for claim in item["claims"]):
             pair[0] = places[pair[0]]
@@ -205,14 +206,14 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
     }
 
 
-def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
-    answer, score = one.answer, one.score
-    verdicts = {verdict.claim_id: verdict for verdict in one.verdicts}
+def _item(scored: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
+    answer, score = scored.answer, scored.score
+    verdicts = {verdict.claim_id: verdict for verdict in scored.verdicts}
     pairs: dict[str, list[PairVerdict]] = defaultdict(list)
-    for pair in pairs_shown(one, method):
+    for pair in pairs_shown(scored, method):
         pairs[pair.claim_id].append(pair)
     statements = []  # kind and text of each reference statement; verdict, probability and reason for this answer
-    for pair in pairs_of(one, method):
+    for pair in pairs_of(scored, method):
         if pair.kind in STATEMENT_KINDS:
             texts = answer.must_have if pair.kind == "must_have" else answer.nice_to_have
             verdict, share = class_of(pair, method.threshold)
@@ -222,14 +223,14 @@ def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
         "id": answer.id, "model": answer.model, "dataset": answer.dataset, "setting": answer.setting,
         "type": answer.type, "question": answer.question, "drug": answer.drug, "set_id": answer.set_id,
         "outcome": answer.outcome,
-        "spans": spans_of(answer.answer, one.claims, one.flags),
+        "spans": spans_of(answer.answer, scored.claims, scored.flags),
         "claims": [
-            _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in one.claims
+            _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in scored.claims
         ],
         "flags": [
             [FLAG_NAMES.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
              flag.marker, flag.set_id]
-            for flag in one.flags
+            for flag in scored.flags
         ],
         "terms": [_short(score.similarity), _short(score.support), _short(score.contra), _short(score.fas)],
         "scores": {name: _short(getattr(score, name)) for name in SCORES},

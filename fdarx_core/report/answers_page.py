@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
@@ -159,6 +160,7 @@ CITED_SHOWN = 12
 """Cited passages that are shown with their text."""
 FIELDS = ("model", "setting", "type", "kind", "reason", "evidence", "topic")
 """The fields by which the page filters, in its order."""
+_QUESTION_COLUMNS = ("id", "question", "answer", "drug_name", "category", "set_id")
 
 CellName = tuple[str, str, str]
 """Model, setting, retriever."""
@@ -246,13 +248,13 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
     for part in run.parts("questions"):
         sources = _sources(run, part.name, retrievers, chosen)
         answers = _answers(run, models, part.name, sources)
-        for one in sorted(sources.questions.values(), key=lambda one: (one.set_id, one.type, one.id)):
-            if one.set_id != label:
-                label = one.set_id
+        for question in sorted(sources.questions.values(), key=attrgetter("set_id", "type", "id")):
+            if question.set_id != label:
+                label = question.set_id
                 table.begin_label()
-            if one.id in answers:
-                questions.append([one.id, one.question, one.answer, one.drug_name, one.category, one.set_id])
-                for answer in answers[one.id]:
+            if question.id in answers:
+                questions.append([getattr(question, name) for name in _QUESTION_COLUMNS])
+                for answer in answers[question.id]:
                     _add_answer(table, answer, len(questions) - 1, sources)
     return render_page(
         "answers.html.j2",

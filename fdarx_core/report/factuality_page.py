@@ -87,19 +87,19 @@ class AnswerTally:
         """Return the claims of all models with a verdict."""
         return sum(rows for (_, one), rows in self.verdicts.items() if one == verdict)
 
-    def add(self, one: ScoredAnswer) -> None:
+    def add(self, scored: ScoredAnswer) -> None:
         """Count an answer."""
-        place = one.answer.model, one.answer.setting
+        place = scored.answer.model, scored.answer.setting
         self.answers[place] += 1
-        self.outcomes[one.answer.outcome] += 1
-        self.datasets[one.answer.dataset] += 1
-        self.covered += round((one.score.coverage or 0.0) * one.score.claims)
-        self.safety.update(safety_counts(one.score))
-        if one.score.fas is None:
-            lacking = next((entry for entry in one.score.unscored if entry.startswith("fas: ")), "fas: ")
+        self.outcomes[scored.answer.outcome] += 1
+        self.datasets[scored.answer.dataset] += 1
+        self.covered += round((scored.score.coverage or 0.0) * scored.score.claims)
+        self.safety.update(safety_counts(scored.score))
+        if scored.score.fas is None:
+            lacking = next((entry for entry in scored.score.unscored if entry.startswith("fas: ")), "fas: ")
             self.without_fas[lacking] += 1
-        self.verdicts.update((place, verdict.verdict) for verdict in one.verdicts)
-        self.reasons.update(verdict.reason for verdict in one.verdicts if verdict.verdict == "unscored")
+        self.verdicts.update((place, verdict.verdict) for verdict in scored.verdicts)
+        self.reasons.update(verdict.reason for verdict in scored.verdicts if verdict.verdict == "unscored")
 
 
 def kind_of(score: FactualityScore) -> str:
@@ -113,17 +113,18 @@ def collect(answers: Iterable[ScoredAnswer], seed: int) -> tuple[AnswerTally, li
     Each model has the same share, filled from each kind in turn. The answers are sorted by kind, flagged ones first.
     """
     tally, picks = AnswerTally(), SeededSample[ScoredAnswer](PER_KIND, seed)
-    for one in answers:
-        tally.add(one)
+    for scored in answers:
+        tally.add(scored)
 
-        def alone(one: ScoredAnswer = one) -> ScoredAnswer:  # with its own passages: it is kept longer than its part
-            wanted = {pair.evidence_id for pair in one.pairs}
-            return replace(one, evidence={name: row for name, row in one.evidence.items() if name in wanted})
+        # An answer is kept longer than its part, so only its own passages are kept with it.
+        def alone(scored: ScoredAnswer = scored) -> ScoredAnswer:
+            wanted = {pair.evidence_id for pair in scored.pairs}
+            return replace(scored, evidence={name: row for name, row in scored.evidence.items() if name in wanted})
 
-        picks.offer((one.answer.model, kind_of(one.score)), one.answer.id, alone)
+        picks.offer((scored.answer.model, kind_of(scored.score)), scored.answer.id, alone)
     shares = [list(in_turn([picks.of((model, kind)) for kind in KINDS])) for model in tally.models]
     picked = list(in_turn(shares))[:SHOWN]
-    return tally, sorted(picked, key=lambda one: KINDS.index(kind_of(one.score)))
+    return tally, sorted(picked, key=lambda scored: KINDS.index(kind_of(scored.score)))
 
 
 COLORS = ("#4477aa", "#d98b33")
@@ -200,9 +201,9 @@ def _panel(name: str, method: ScoringMethod, rows: Sequence[Named], least: int =
 def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
     """Return the correlations that have a value by their names, in the order of the names."""
     rows: dict[str, dict[str, Figure]] = {}
-    for one in kept:
-        if one.value is not None:
-            rows.setdefault(name(one), {})[one.keys["against"]] = one
+    for figure in kept:
+        if figure.value is not None:
+            rows.setdefault(name(figure), {})[figure.keys["against"]] = figure
     return list(rows.items())
 
 

@@ -236,14 +236,14 @@ def _decimal(value: float, digits: int = DIGITS) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def value_and_interval(one: Estimate | None) -> tuple[str, str]:
+def value_and_interval(estimate: Estimate | None) -> tuple[str, str]:
     """Return value and bounds as text: "0.562" and "0.530–0.594"; bounds below 0 as "−0.200 to 0.100"."""
-    if one is None or one.value is None:
+    if estimate is None or estimate.value is None:
         return MISSING, MISSING
-    if one.low is None or one.high is None:
-        return _decimal(one.value), MISSING
-    between = " to " if one.low < 0 else "–"
-    return _decimal(one.value), f"{_decimal(one.low)}{between}{_decimal(one.high)}"
+    if estimate.low is None or estimate.high is None:
+        return _decimal(estimate.value), MISSING
+    between = " to " if estimate.low < 0 else "–"
+    return _decimal(estimate.value), f"{_decimal(estimate.low)}{between}{_decimal(estimate.high)}"
 
 
 def signed(value: float, digits: int = 2) -> str:
