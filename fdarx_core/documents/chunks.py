@@ -12,7 +12,6 @@ from typing import BinaryIO
 
 from fdarx_core.documents.html import read_html
 from fdarx_core.documents.parsers import (
-    ParsedFile,
     Reader,
     UnreadablePart,
     read_json_rows,
@@ -108,7 +107,7 @@ def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Do
 
 def _documents(source: Source, stream: BinaryIO, max_pages: int | None = None) -> Iterator[Document | Reject]:
     """Yield the documents of one file. Raises nothing: what cannot be read becomes a Reject."""
-    kind = _kind(source)
+    kind, stem = _kind(source), PurePosixPath(_file(source).replace("\\", "/")).stem
     try:
         if kind == PDF:
             from fdarx_core.documents.pdf import read_pdf  # pypdf is of the extra `documents`
@@ -121,18 +120,13 @@ def _documents(source: Source, stream: BinaryIO, max_pages: int | None = None) -
         for part in parts:
             if isinstance(part, UnreadablePart):
                 yield as_reject(source, part.error, at=part.at)
-            else:
-                yield _document(source, part)
+                continue
+            if not part.text:
+                raise InputError("empty_document", "there is no text in it")
+            title = part.title or " ".join(stem.replace("_", " ").split()) or stem
+            yield Document(content_id(title, part.text), title, source.name, part.text, part.breaks, part.pages)
     except InputError as bad:
         yield as_reject(source, bad)
-
-
-def _document(source: Source, read: ParsedFile) -> Document:
-    if not read.text:
-        raise InputError("empty_document", "there is no text in it")
-    stem = PurePosixPath(_file(source).replace("\\", "/")).stem
-    title = read.title or " ".join(stem.replace("_", " ").split()) or stem
-    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks, read.pages)
 
 
 def _kind(source: Source) -> str:

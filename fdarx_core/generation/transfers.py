@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
+from fdarx_core.generation.candidates import make_question
 from fdarx_core.generation.contexts import label_text
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.generation.topics import TopicSurvey, similar_drugs
@@ -186,19 +187,9 @@ def _missing_word(question: PortableQuestion, held: frozenset[str]) -> str:
 
 
 def _refusal(portable: PortableQuestion, label: Label, question: str, entity: str) -> QuestionAnswer:
-    return QuestionAnswer(
-        id=content_id("refusal", label.set_id, question, NO_ANSWER, ""),
-        type="refusal",
-        answer_kind="refusal",
-        source=SOURCE,
-        set_id=label.set_id,
-        drug_name=label.drug_name,
-        question=question,
-        answer=NO_ANSWER,
-        entity=entity,
-        twin=portable.id,
-        **{name: getattr(portable, name) for name in _COPIED},
-    )
+    own = {"type": "refusal", "answer_kind": "refusal", "source": SOURCE, "entity": entity, "twin": portable.id}
+    copied = {name: getattr(portable, name) for name in _COPIED}
+    return make_question(label, question, NO_ANSWER, [], **own, **copied)
 
 
 def expected_transfers(label: Label, number: int) -> list[QuestionAnswer]:

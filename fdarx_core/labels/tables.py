@@ -368,7 +368,9 @@ class _RowWriter:
         for cell in row:
             text, column = cell.text, cell.column
             if column == 0:
-                line = self._row_header(text)
+                header = "" if 0 in self.used else " ".join(self.paths[0])  # only in the first row
+                self.used.add(0)
+                line = f"{header}: {text}" if header else text
             elif cell.first or text.count(" ") < _REPEATED_WORDS:
                 key = (previous, column, cell.width)
                 prefix = self.prefixes.get(key)
@@ -379,13 +381,6 @@ class _RowWriter:
                 continue
             previous = column
         return line, False
-
-    def _row_header(self, text: str) -> str:
-        """Return the first column's text, in the first row with the column's own header."""
-        if 0 in self.used:
-            return text
-        self.used.add(0)
-        return f"{' '.join(self.paths[0])}: {text}" if self.paths[0] else text
 
     def _prefix(self, previous: int, column: int, width: int) -> str:
         """Return the text between a value and the one before it: a separator and the value's headers."""
