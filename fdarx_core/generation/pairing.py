@@ -1,9 +1,9 @@
 """Which topics are asked of which label: topics that it answers, and topics that it is silent on.
 
 Over all labels, each kind of topic and each term has about `ANSWERED_PER_REFUSAL` times as many answered questions as
-refusal questions, so that neither the wording nor the term tells whether a question can be answered. The wordings of a
-kind are the same for both, and a hash picks one. A label is asked about a term that it is silent on only where labels
-of the same drug or of similar drugs with the same route answer it, so that the question is plausible.
+refusal questions, and both have the same wordings, of which a hash picks one: neither the wording nor the term shows
+whether a question can be answered. A label is asked about a term that it is silent on only where labels of the same
+drug, or of similar drugs with the same route, answer it, so that the question is plausible.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def _generate(address: Address, tasks: Mapping[str, Task[Any]], planned: bool, s
             for context in state.contexts
         ]
     else:
-        # What the rules write is not part of a model's request, whose key would change with the rules.
+        # A model's request leaves out what the rules write, so that its key does not change with the rules.
         slots = [context.slots | {"written": []} for context in state.contexts]
     pairs = zip(state.contexts, slots, strict=True)
     exchanges = yield [address.request(tasks[context.task], own_slots) for context, own_slots in pairs]

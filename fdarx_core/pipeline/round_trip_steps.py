@@ -29,7 +29,7 @@ LAST_STAGE = "twins"
 
 
 def answer_again(address: Address, room: tuple[int | None, TokenCounter] = (None, len)) -> AskStep[LabelState]:
-    """Return the step that has every question answered by somebody who did not write it, see `round_trip`.
+    """Return the step in which a model that did not write the questions answers all of them, see `round_trip`.
 
     `room` is what `tokens_left` returns for the reader; where it does not hold a label, the reader is shown a part.
     """
