@@ -16,7 +16,6 @@ AnswerKind = Literal["dose", "action", "condition", "reason", "yes_no", "list", 
 Difficulty = Literal["direct", "several", "table"]
 HopKind = Literal["bridge", "comparison", "computation"]
 TwinKind = Literal["near_miss", "absent"]
-DIFFICULTIES: tuple[Difficulty, ...] = ("direct", "several", "table")
 
 ReplyT = TypeVar("ReplyT", bound=Reply)
 

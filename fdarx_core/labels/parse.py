@@ -20,7 +20,7 @@ from fdarx_core.labels.blocks import (
     rewrite_marks,
 )
 from fdarx_core.labels.drugs import drug_of
-from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
+from fdarx_core.labels.metadata import SUBJECT, Header, Products, read_header, read_products
 from fdarx_core.labels.selection import find_sources, read_source
 from fdarx_core.labels.xml import CODE, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
 from fdarx_core.records import Highlight, Label, Passage, Reject, Section
@@ -103,7 +103,7 @@ def read_labels(labels: LabelInput | Sequence[LabelInput]) -> DataFrame:
     return table
 
 
-def _values(record: Label | Header) -> dict[str, Any]:
+def _values(record: Label | Header | Products) -> dict[str, Any]:
     """Return the fields and their values, without the copies that `asdict` makes."""
     return {one.name: getattr(record, one.name) for one in fields(record)}
 
@@ -164,20 +164,12 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
             body.read_component(component, "", "", 0)
     label = Label(
         **_values(header),
+        **_values(products),
         drug_name=products.aliases[0] if products.aliases else header.title,
-        aliases=products.aliases,
-        substances=list(dict.fromkeys([*products.substances, *products.moieties])),
-        uniis=products.uniis,
-        routes=products.routes,
-        dosage_forms=products.forms,
-        ndcs=products.ndcs,
-        marketing_categories=products.categories,
-        application_numbers=products.applications,
         boxed_warning="\n".join(one.text for one in body.passages if one.core_code == BOXED_WARNING),
         sections=body.sections,
         highlights=body.highlights,
         source=source,
-        products=products.products,
         drug=drug_of(*products.products).id,
     )
     return label, body.passages

@@ -19,19 +19,8 @@ VERDICTS = PAGE_STYLES["verdicts"]
 """The name, sign, color and meaning of each verdict, in the order of the page. The sign precedes the name wherever the
 color is used, for readers who cannot see it."""
 
-FLAG_NAMES = PAGE_WORDS["safety_flags"]
-
-SOURCE_NAMES = PAGE_WORDS["evidence_sources"]
-
-EVIDENCE_NAMES = PAGE_WORDS["evidence_kinds"]
-"""By the kind of evidence of a run."""
-
-METRIC_NAMES = PAGE_WORDS["factuality_metrics"]
-
 STATEMENT_METRICS = ("completeness", "stated_in_references")
 """The metrics by the reference statements; the page explains them at the chart of correlations."""
-
-REASONS = PAGE_WORDS["unscored_reasons"]
 
 BY_RULES = "baseline"
 """The engine of claims that needs no model."""
@@ -40,7 +29,7 @@ BY_RULES = "baseline"
 def metric_name(metric: str) -> str:
     """Return the name of a metric, for example "Support@5"; an unknown metric keeps its name."""
     name, sign, rest = metric.partition("[" if "[" in metric else "@")
-    return f"{METRIC_NAMES.get(name, name)}{' [' if sign == '[' else sign}{rest}"
+    return f"{PAGE_WORDS['factuality_metrics'].get(name, name)}{' [' if sign == '[' else sign}{rest}"
 
 
 def unscored_name(entry: str) -> str:
@@ -51,9 +40,8 @@ def unscored_name(entry: str) -> str:
 
 def reason_name(reason: str) -> str:
     """Return the fixed name of a reason in words; messages of an engine or a server are unchanged."""
-    if reason in REASONS:
-        return REASONS[reason]
-    return readable(reason) if reason.replace("_", "").isalnum() and "_" in reason else reason
+    in_words = readable(reason) if reason.replace("_", "").isalnum() and "_" in reason else reason
+    return PAGE_WORDS["unscored_reasons"].get(reason, in_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +144,9 @@ def passages_of(
     rows: dict[str, list[Any]] = {}
     for name in dict.fromkeys([*deciding, *windows]):
         evidence = found[name]
-        source, year = SOURCE_NAMES.get(evidence.source, evidence.source), str(evidence.year or "")
+        source = PAGE_WORDS["evidence_sources"].get(evidence.source, evidence.source)
         label = f"label {evidence.set_id}" if evidence.set_id else ""
-        where = " · ".join(filter(None, (source, evidence.section, evidence.place, year, label)))
+        where = " · ".join(filter(None, (source, evidence.section, evidence.place, str(evidence.year or ""), label)))
         title = evidence.title or evidence.drug or evidence.id
         row = [title, where, len(evidence.text), excerpts_of(evidence.text, windows[name])]
         weight = weight_of(row)
@@ -170,7 +158,6 @@ def passages_of(
 FOR_ANSWERS = 2_200_000
 BUDGET = 4_500_000
 """Bytes of all texts of a page; plotly.js adds 4.9 million."""
-STATEMENT_KINDS = ("must_have", "nice_to_have")
 DIGITS = 3
 
 SCORES = (
@@ -214,11 +201,12 @@ def _item(scored: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
         pairs[pair.claim_id].append(pair)
     statements = []  # kind and text of each reference statement; verdict, probability and reason for this answer
     for pair in pairs_of(scored, method):
-        if pair.kind in STATEMENT_KINDS:
+        if pair.kind in ("must_have", "nice_to_have"):
             texts = answer.must_have if pair.kind == "must_have" else answer.nice_to_have
             verdict, share = class_of(pair, method.threshold)
             reason = reason_name(pair.reason)
             statements.append([readable(pair.kind), texts[pair.number], verdict, _short(share), reason])
+    flag_names = PAGE_WORDS["safety_flags"]
     return {
         "id": answer.id, "model": answer.model, "dataset": answer.dataset, "setting": answer.setting,
         "type": answer.type, "question": answer.question, "drug": answer.drug, "set_id": answer.set_id,
@@ -228,7 +216,7 @@ def _item(scored: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
             _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in scored.claims
         ],
         "flags": [
-            [FLAG_NAMES.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
+            [flag_names.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
              flag.marker, flag.set_id]
             for flag in scored.flags
         ],

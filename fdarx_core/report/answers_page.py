@@ -63,9 +63,6 @@ def prompt_passages(prediction: Prediction) -> list[PassageKey]:
     return passage_keys(prediction.set_id, prediction.shown, prediction.shown_set_ids)
 
 
-EVIDENCE = PAGE_WORDS["evidence_shown"]
-"""Whether the evidence was in the prompt, as the filter of the page names it."""
-
 _ANSWERABLE_FAULTS = ("incorrect", "not_attempted", "false_refusal")
 """The faults in answers to answerable questions; kinds without a verdict do not show how passages were read."""
 
@@ -76,7 +73,10 @@ def _worded(macro: str, *about: Any) -> str:
 
 
 def classify_evidence(answer: JudgedAnswer, question: QuestionAnswer, sources: AnswerSources) -> tuple[str, str]:
-    """Return a key of `EVIDENCE`, and a sentence about this answer, "" if there is nothing to say."""
+    """Return whether the evidence was in the prompt, and a sentence about this answer, "" if there is nothing to say.
+
+    The former is a key of `evidence_shown` in names.yaml.
+    """
     prediction, gold = answer.prediction, gold_keys(question)
     if not question.answerable:
         return "unanswerable", ""
@@ -224,7 +224,7 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
         "type": group_name(question.type),
         "kind": KINDS[answer.kind],
         "reason": readable(reason) or "None",
-        "evidence": EVIDENCE[evidence],
+        "evidence": PAGE_WORDS["evidence_shown"][evidence],
         "topic": question.category or "No topic",
     }
     table.add_row(texts, values, details)

@@ -260,10 +260,8 @@ def barrier_notes(found: Sequence[Barrier]) -> list[str]:
     notes = []
     for (kind, reason), listed in groups.items():
         first, second = (_named(it.model, it.setting, it.retriever) for it in (listed[0].first, listed[0].second))
-        what, remedy = ("Accuracies", f" {REGRADE}") if kind == "judge" else ("Results", "")
+        regrade = f" Grade the answers of one run again with the judge of the other: {REGRADE_COMMAND}."
+        what, remedy = ("Accuracies", regrade) if kind == "judge" else ("Results", "")
         more = f" and {len(listed) - 1} more {'pair' if len(listed) == 2 else 'pairs'}" if len(listed) > 1 else ""
         notes.append(f"{what} of {first} and {second}{more} are not compared, because {reason}.{remedy}")
     return notes
-
-
-REGRADE = f"Grade the answers of one run again with the judge of the other: {REGRADE_COMMAND}."

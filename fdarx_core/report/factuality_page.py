@@ -16,7 +16,6 @@ from fdarx_core.factuality.tables import Summary, configuration_name, engine_not
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
-    EVIDENCE_NAMES,
     STATEMENT_METRICS,
     VERDICTS,
     ScoredAnswer,
@@ -28,6 +27,7 @@ from fdarx_core.report.answer_viewer import (
 from fdarx_core.report.charts import Series, bars, intervals
 from fdarx_core.report.figure_limits import FactualityChecks
 from fdarx_core.report.page_engine import (
+    PAGE_WORDS,
     Cell,
     FigurePanel,
     TableBlock,
@@ -253,7 +253,7 @@ def factuality_page(
         by_rules=method.claims == BY_RULES,
         unscored=[(reason_name(why).rstrip("."), rows) for why, rows in tally.reasons.most_common(5)],
         without_fas=[(unscored_name(why).partition(": ")[2], rows) for why, rows in tally.without_fas.most_common(5)],
-        evidence=EVIDENCE_NAMES.get(method.evidence.partition(":")[0], "Passages"),
+        evidence=PAGE_WORDS["evidence_kinds"].get(method.evidence.partition(":")[0], "Passages"),
         engine_notes=engine_notes(method),
         fas=fas_title(method),
         correlations=completeness_correlations(summary.correlations, method),

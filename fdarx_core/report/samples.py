@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Generic, Literal, TypeVar
 
@@ -154,7 +155,10 @@ class MarkedText:
         self.text = text
         self._at = [at for at, character in enumerate(text) if not character.isspace()]
         self._dense = _dense(text)
-        self._words: list[tuple[str, int, int]] | None = None
+
+    @cached_property
+    def _words(self) -> list[tuple[str, int, int]]:
+        return [(found[0].lower(), found.start(), found.end()) for found in _WORD.finditer(self.text)]
 
     def find(self, sentence: str) -> list[Place]:
         """Return the places that have the sentence as whole words."""
@@ -177,8 +181,6 @@ class MarkedText:
         runs = {tuple(words[at : at + SHARED_WORDS]) for at in range(len(words) - SHARED_WORDS + 1)}
         if not runs:
             return []
-        if self._words is None:
-            self._words = [(one[0].lower(), one.start(), one.end()) for one in _WORD.finditer(self.text)]
         own = self._words
         names = [name for name, _, _ in own]
         last = len(own) - SHARED_WORDS + 1
