@@ -103,12 +103,12 @@ def make_contexts(
         for chosen, slots in kind.writing.choose(label, passages, config, found.silent):
             contexts.append(_context(label, task, _slots(label, chosen) | slots, chosen))
     tasks = writing_tasks()
-    asked = Counter(path for one in contexts for path in _paths(one, passages))
-    for one in contexts:
-        own = _paths(one, passages)
-        one.slots["outline"] = _outline(label, own, {path for path in asked if asked[path] > (path in own)})
-        declared = tasks[one.task].prompt.slots.keys() | tasks[one.task].prompt.baseline_slots.keys()
-        one.slots = {name: value for name, value in one.slots.items() if name in declared}
+    asked = Counter(path for context in contexts for path in _paths(context, passages))
+    for context in contexts:
+        own = _paths(context, passages)
+        context.slots["outline"] = _outline(label, own, {path for path in asked if asked[path] > (path in own)})
+        declared = tasks[context.task].prompt.slots.keys() | tasks[context.task].prompt.baseline_slots.keys()
+        context.slots = {name: value for name, value in context.slots.items() if name in declared}
     return contexts
 
 

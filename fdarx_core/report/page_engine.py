@@ -222,7 +222,7 @@ DIGITS = 3
 def _best(table: ResultTable) -> list[float | None]:
     """Return the highest value of each column as shown; None everywhere for a table of one row."""
     entries = zip(*(row for _, row in table.rows), strict=True)
-    columns = [[one.value for one in column if one and one.value is not None] for column in entries]
+    columns = [[estimate.value for estimate in column if estimate and estimate.value is not None] for column in entries]
     return [round(max(column), DIGITS) if column and len(table.rows) > 1 else None for column in columns]
 
 
@@ -256,9 +256,9 @@ def by_significance(differences: Iterable[Difference]) -> list[Difference]:
     return sorted(differences, key=lambda one: (one.p_holm or 0, one.p or 0, -abs(one.value or 0)))
 
 
-def plural(number: int, one: str, more: str = "") -> str:
+def plural(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun: "1 passage", "3 passages"."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def listed(parts: Sequence[str]) -> str:
