@@ -1,4 +1,4 @@
-"""Reading of files that strangers send, each in a process of its own with limits, see `parsing_process`."""
+"""Reads uploaded files, each in a process of its own with limits, see `parsing_process`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ParsingResult:
 
 
 class IsolatedParser:
-    """Reads files in processes that are ended when a file is read, or when nobody waits for it any more.
+    """Reads files in processes that end when the file is read, or when its upload is cancelled.
 
     The next process is started before it is needed, since Python and the parsers take about half a second to load.
     """

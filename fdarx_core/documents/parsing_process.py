@@ -1,6 +1,6 @@
 """Reads one file as chunks in a process with limits: `python -m fdarx_core.documents.parsing_process`.
 
-Files that strangers send are read here: a file that keeps its parser busy, fills the memory or breaks the parser ends
+Uploaded files are read here: a file that keeps its parser busy, fills the memory or breaks the parser ends
 this process alone. The request is a line of JSON on the standard input, the arguments of `read_file_chunks` and the
 limits. The result are lines of JSON on the standard output, one for each document, the list of its chunks, and one for
 each Reject; the last one says that it is complete.

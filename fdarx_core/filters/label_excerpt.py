@@ -1,4 +1,4 @@
-"""Parts of a label for a reader whose context does not hold all of it."""
+"""Chooses the passages of a label that fit into the context of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a label says of a topic, in its own words, with the passages; None where that is not certain to be complete."""
+"""Reads the answer of a label to a topic, in its own words and with its passages, if it is certain to be complete."""
 
 from __future__ import annotations
 

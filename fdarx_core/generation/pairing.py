@@ -1,4 +1,4 @@
-"""Which topics are asked of which label: topics that it answers, and topics that it is silent on.
+"""Chooses the topics that each label is asked about: topics that it answers, and topics that it is silent on.
 
 Over all labels, each kind of topic and each term has about `ANSWERED_PER_REFUSAL` times as many answered questions as
 refusal questions, and both have the same wordings, of which a hash picks one: neither the wording nor the term shows

@@ -1,4 +1,4 @@
-"""Which passages of a label a model is asked about: by quotas over sections, and pairs with something in common."""
+"""Chooses the passages that a model writes questions on: single ones by quotas of sections, pairs by common terms."""
 
 from __future__ import annotations
 

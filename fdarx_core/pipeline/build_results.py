@@ -1,4 +1,4 @@
-"""What a finished build says of itself: its audit, its votes, its unusable replies and the reasons for rejects."""
+"""The figures of a finished build for run.json: its audit, votes, unusable replies and the reasons for rejects."""
 
 from __future__ import annotations
 
