@@ -133,7 +133,7 @@ def _parse_files(
     remedy = "give SPL documents (XML, or zips with XML), such as those of DailyMed"
     if not bad:
         raise BadDocument("no_document", f"no XML file in {', '.join(map(_named, listed))}; {remedy}")
-    raise BadDocument(bad[0].reason, f"{bad[0].source or 'the listed bytes'}: {bad[0].detail}; {remedy}")
+    raise BadDocument(bad[0].reason, f"{bad[0].source or 'the given bytes'}: {bad[0].detail}; {remedy}")
 
 
 def _named(label: LabelInput) -> str:

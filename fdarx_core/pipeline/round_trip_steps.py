@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from fdarx_core.filters.label_excerpt import LabelExcerpts
@@ -21,22 +20,18 @@ from fdarx_core.filters.round_trip import (
 )
 from fdarx_core.llm.model_config import TokenCounter
 from fdarx_core.pipeline.label_state import LabelState
-from fdarx_core.pipeline.steps import Address, Asking, AskStep
+from fdarx_core.pipeline.steps import Address, Asking
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
 
 LAST_STAGE = "twins"
 """The stage after which the questions of a label are those of the benchmark."""
 
 
-def answer_again(address: Address, room: tuple[int | None, TokenCounter] = (None, len)) -> AskStep[LabelState]:
-    """Return the step in which a model that did not write the questions answers all of them, see `round_trip`.
+def answer_again(address: Address, room: tuple[int | None, TokenCounter], state: LabelState) -> Asking:
+    """Have a model that did not write the questions answer all of them, see `round_trip`.
 
     `room` is what `tokens_left` returns for the reader; where it does not hold a label, the reader is shown a part.
     """
-    return address.step("round_trip", partial(_answer_again, address, room))
-
-
-def _answer_again(address: Address, room: tuple[int | None, TokenCounter], state: LabelState) -> Asking:
     label = state.label
     if label is None:
         return
@@ -51,18 +46,12 @@ def _answer_again(address: Address, room: tuple[int | None, TokenCounter], state
         state.replies.setdefault(question.id, {})[setting] = read_reply(request.slots, response)
 
 
-def compare_answers(
-    address: Address, *, strict: bool = False, drop_known: bool = False, planned: bool = False
-) -> AskStep[LabelState]:
-    """Return the step that compares the answers of the round trip with the writer's, and drops questions by them.
+def compare_answers(address: Address, strict: bool, drop_known: bool, planned: bool, state: LabelState) -> Asking:
+    """Compare the answers of the round trip with the writer's, and drop questions by them.
 
     A question of which an answer or the comparison is unusable stays, marked as unscored; `strict` drops it. A question
     that was answered from nothing is marked as known without the label; `drop_known` drops it.
     """
-    return address.step("compare_answers", partial(_compare, address, strict, drop_known, planned))
-
-
-def _compare(address: Address, strict: bool, drop_known: bool, planned: bool, state: LabelState) -> Asking:
     if state.label is None:
         return
     compared: list[tuple[QuestionAnswer, dict[str, Any]]] = []

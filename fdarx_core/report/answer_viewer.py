@@ -157,7 +157,7 @@ def passages_of(
 
 FOR_ANSWERS = 2_200_000
 BUDGET = 4_500_000
-"""Bytes of all texts of a page; plotly.js adds 4.9 million."""
+"""Bytes of all texts of a page."""
 DIGITS = 3
 
 SCORES = (
