@@ -80,9 +80,9 @@ def score_semantics(
 def _work_through(executor: Executor, name: str, call: Call, items: Sequence[Any], progress: PartProgress) -> None:
     if not items:
         return
-    progress(0, len(items))
+    progress(0, len(items), "")
     for done, _ in enumerate(executor.flow(name, items, call), 1):
-        progress(done, len(items))
+        progress(done, len(items), "")
 
 
 class PartEncoder:
