@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.artifact_audit import audit_artifacts
-from fdarx_core.evaluation.artifact_classifiers import AuditedLabel
+from fdarx_core.evaluation.artifact_audit import AuditedLabel, audit_artifacts
 from fdarx_core.filters.judges import group_votes
 from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP

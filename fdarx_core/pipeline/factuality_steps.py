@@ -9,12 +9,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
-from fdarx_core.evaluation.similarity import open_similarity, similarity_name
+from fdarx_core.evaluation.similarity import AnswerSimilarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
-from fdarx_core.factuality.evidence import parse_evidence
-from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
+from fdarx_core.factuality.evidence.pubmed import YEARS, read_abstracts, search_request
+from fdarx_core.factuality.evidence.sources import PUBMED, parse_evidence, reference_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
 from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_asked
 from fdarx_core.factuality.scores import (
@@ -30,8 +29,7 @@ from fdarx_core.llm import Baseline, ModelConfig, Task, source_digest
 from fdarx_core.pipeline.steps import Address, Asking, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.verify import open_engine
-from fdarx_core.verify.engine import Judgement, TextPair, Unjudged
+from fdarx_core.verify import Judgement, TextPair, Unjudged, open_engine
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 _QUERIES_PER_CALL = 256
@@ -372,7 +370,7 @@ def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> li
 def score(spec: FactualitySetup, state: AnswerState) -> None:
     """Make the verdicts of claims and the score of the answer from judged pairs."""
     if not spec.measures_similarity:
-        [state.similarity] = open_similarity(None, None, None).of([state.answer])
+        [state.similarity] = AnswerSimilarity().of([state.answer])
     pairs = [row for engine in spec.engines for row in state.pairs[engine.name]]
     pairs += [row for engine in spec.engines for row in state.unsearched_pairs(engine.name)]
     state.verdicts = verdicts_of(state.claims, pairs, spec.method)

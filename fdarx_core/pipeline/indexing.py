@@ -259,7 +259,7 @@ class Indexing:
         self._tell_read(self.documents)  # where not all are labels, their number is known only now
         return IndexStore(self.place).commit(
             [name for _, name in sorted(self._segments.items())],
-            given=self._indexed,
+            inputs=self._indexed,
             remove=remove,
             chunking=self._chunking,
             keep_newer=not self._rebuild,

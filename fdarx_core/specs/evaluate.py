@@ -218,7 +218,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
 
     def identity(self, setup: EvaluationSetup) -> dict[str, Any]:
         """Return the options that can change the results of a run; they identify it."""
-        from fdarx_core.evaluation.metrics import metric_digests
+        from fdarx_core.evaluation.scoring import metric_digests
 
         options = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         if self._metrics:

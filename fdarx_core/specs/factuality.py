@@ -13,7 +13,7 @@ from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchFilesConf
 from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
-    from fdarx_core.factuality.evidence import EvidenceSource
+    from fdarx_core.factuality.evidence.sources import EvidenceSource
     from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
     from fdarx_core.records import CheckedAnswer, Reject
@@ -92,7 +92,8 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     @field_validator("weights", "years", "evidence", mode="after")
     @classmethod
     def _readable(cls, text: str, info: ValidationInfo) -> str:
-        from fdarx_core.factuality.evidence import parse_evidence  # importing these takes longer than showing help may
+        # importing these takes longer than showing help may
+        from fdarx_core.factuality.evidence.sources import parse_evidence
         from fdarx_core.factuality.scores import Weights
 
         readers: dict[str | None, Callable[[str], object]] = {
@@ -119,8 +120,8 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         Raises ModelsError for a model that can't be used, ModelMissing for a directory, StorageError for a run, and
         ValueError for other options.
         """
-        from fdarx_core.factuality.evidence import open_evidence
-        from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
+        from fdarx_core.factuality.evidence.pubmed import PubMed, PubMedSettings
+        from fdarx_core.factuality.evidence.sources import open_evidence
         from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation
         from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
         from fdarx_core.storage.checked_answers import open_answers, read_references
@@ -254,7 +255,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
     def _safety(self) -> str:
         """Return the run with the labels, "" for none. Raises StorageError if it is not a finished build."""
-        from fdarx_core.factuality.evidence import parse_evidence
+        from fdarx_core.factuality.evidence.sources import parse_evidence
         from fdarx_core.storage.benchmark_reader import open_build
 
         kind, of_evidence = parse_evidence(self.evidence)

@@ -154,8 +154,7 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
 
     def _read_pairs(self) -> tuple[list[TrainingPair], list[Reject]]:
         """Return the pairs, without parts, and the rows that give none."""
-        from fdarx_core.tuning.cited_pairs import read_cited_pairs
-        from fdarx_core.tuning.pairs import read_pairs, read_preferences
+        from fdarx_core.tuning.pairs import read_cited_pairs, read_pairs, read_preferences
 
         if self.objective == "dpo":
             return read_preferences(self.questions)
