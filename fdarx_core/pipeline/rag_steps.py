@@ -14,7 +14,6 @@ from fdarx_core.evaluation.similarity import token_f1
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
 from fdarx_core.llm.failures import all_done
-from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
 from fdarx_core.rag.answers import answer_question
@@ -85,9 +84,6 @@ class RagSetup:
     encoder: str | None = None
     bertscore: str | None = None
     bertscore_layers: int | None = None
-    max_requests: int | None = None
-    max_cost: float | None = None
-    batch_files: str | None = None
 
     def filter(self, question: RagQuestion) -> ChunkFilter:
         """Return the filter of chunks for the searches of a question."""
@@ -108,17 +104,6 @@ class RagSetup:
     def measures_similarity(self) -> bool:
         """Whether a model measures the similarity of answers and references."""
         return bool(self.bertscore or self.encoder)
-
-    @property
-    def clients(self) -> ClientPool:
-        return ClientPool(
-            baseline(),
-            self.used,
-            self.max_requests,
-            self.max_cost,
-            shared_fate=False,
-            batch_files=self.batch_files,
-        )
 
 
 @dataclass(slots=True)

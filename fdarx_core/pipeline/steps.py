@@ -62,10 +62,6 @@ class AskStep(Generic[State]):
     endpoints: frozenset[str]
     ask: Callable[[State], Asking]
 
-    def requests(self, state: State) -> list[Request]:
-        """Return what to ask about a state."""
-        return next(self.ask(state), [])
-
 
 @dataclass(frozen=True, slots=True)
 class StepContext:

@@ -24,13 +24,12 @@ from pydantic import Field
 from fdarx_core.evaluation.bootstrap import (
     FLIPS,
     RESAMPLES,
-    PairedRows,
     estimate_figures,
     paired_differences,
     with_holm,
 )
+from fdarx_core.evaluation.gold import share
 from fdarx_core.evaluation.metrics import Metric, ScoreColumns, every_row, mean_metric, metric_table
-from fdarx_core.evaluation.ranking import share
 from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable, source_digest
 from fdarx_core.rag.search import TaskCall
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Response, TitleRank
@@ -322,13 +321,13 @@ def differences(
     The differences are on the questions that both have. Metrics without two clusters in common are left out. Raises
     ValueError if a question occurs twice for a strategy, post-processing and model.
     """
-    cells = {key: PairedRows(_table(rows)) for key, rows in _by_key(scores).items()}
+    cells = {key: ScoreColumns(_table(rows)) for key, rows in _by_key(scores).items()}
     found: list[Difference] = []
     for (strategy, postprocess, model), cell in cells.items():
         other = cells.get((AGAINST, postprocess, model))
         if strategy == AGAINST or other is None:
             continue
-        slices = [(metric, every_row(cell.columns)) for metric in METRICS]
+        slices = [(metric, every_row(cell)) for metric in METRICS]
         shared = {"postprocess": postprocess, "model": model}
         found += [
             replace(difference, keys=shared, first={"strategy": strategy}, second={"strategy": AGAINST})

@@ -9,18 +9,8 @@ from fdarx_core.llm import AskingStopped, EndpointStopped, Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.search import RagBackend
 from fdarx_core.records import Response
-from fdarx_core.verify import (
-    AUTO,
-    Judgement,
-    TextPair,
-    Unjudged,
-    Verdict,
-    VerificationEngine,
-    open_engine,
-    verdict_of,
-    verify,
-)
-from fdarx_core.verify.engine import RuleEngine
+from fdarx_core.verify import AUTO, Verdict, open_engine, verdict_of, verify
+from fdarx_core.verify.engine import Judgement, RuleEngine, TextPair, Unjudged, VerificationEngine
 from fdarx_core.verify.exact import ENGINE
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 

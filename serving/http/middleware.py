@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fdarx_core.specs.serve import ANY_HOST, ServiceSettings
-from fdarx_core.telemetry import Span, span
+from fdarx_core.telemetry import Span, fail, span
 from serving.http.access import ApiKeys, ClientRateLimiter, ConcurrencyLimiter, key_of_request
 from serving.http.backend import Record
 from serving.http.feedback import FEEDBACK_BYTES
@@ -117,10 +117,11 @@ class RequestMiddleware:
         route: str = getattr(scope.get("route"), "path", unrouted)
         log = request_log(scope)
         # by the semantic conventions for HTTP servers
-        request_span.rename(f"{scope['method']} {route}")
-        request_span.set({"http.route": route, "http.response.status_code": status, "fdarx.request_id": log.request_id})
+        request_span.update_name(f"{scope['method']} {route}")
+        attributes = {"http.route": route, "http.response.status_code": status, "fdarx.request_id": log.request_id}
+        request_span.set_attributes(attributes)
         if status >= _SERVER_ERROR:
-            request_span.fail(log.error or str(status))
+            fail(request_span, log.error or str(status))
         self._record("fdarx_requests", path=route, status=str(status))
         self._record("fdarx_request_seconds", seconds, path=route)
         if not self._log_questions:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.factuality.evidence import ClaimQuery, open_evidence
+from fdarx_core.factuality.evidence.sources import open_evidence
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.records import Chunk, content_id
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore
