@@ -71,7 +71,7 @@ def metrics_json(rows: FactualityRows, summary: Summary) -> dict[str, Any]:
             for name, value in asdict(rows.method).items()
             if name not in ("similarity", "evidence", "claims")
         },
-        "figures": [one.to_row() for one in summary.figures],
+        "figures": [figure.to_row() for figure in summary.figures],
         "differences": [difference.to_row() for difference in summary.differences],
         "correlations": [correlation.to_row() for correlation in summary.correlations],
     }
@@ -131,22 +131,22 @@ def fas_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     return table
 
 
-def _low_name(one: Figure) -> str:
-    where = joined(_model(one), "" if one.keys["dataset"] == ALL else one.keys["dataset"])
-    return f"{where} ({one.metric} {one.value:.2f})"
+def _low_name(figure: Figure) -> str:
+    where = joined(_model(figure), "" if figure.keys["dataset"] == ALL else figure.keys["dataset"])
+    return f"{where} ({figure.metric} {figure.value:.2f})"
 
 
 def types_table(figures: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return each model by question type, and the number of significant differences of types. Source: FAS §5.3."""
     typed = [figure for figure in figures if figure.keys["type"] != ALL]
-    named = [one for one in typed if one.keys["dataset"] != ALL] or typed
+    named = [figure for figure in typed if figure.keys["dataset"] != ALL] or typed
     columns = _by_dataset(named, [*_shares(method), *DECIDED, ("ROUGE-L", "rouge_l"), (fas_title(method), method.fas)])
-    cells: Cells = [(joined(_model(one), one.keys["type"]), _key(one), one) for one in named]
+    cells: Cells = [(joined(_model(figure), figure.keys["type"]), _key(figure), figure) for figure in named]
     table = build_table("Question types", "Model and type", columns, cells, CLUSTERS)
     shown = {key for *_, key in columns}
     between = [difference for difference in differences if "type" in difference.first and _key(difference) in shown]
     if between:
-        sure = sum(one.significant for one in between)
+        sure = sum(difference.significant for difference in between)
         table.notes.append(_note("types", between=len(between), sure=sure))
     return table
 
@@ -156,7 +156,12 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
     kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
     cells: Cells = [
-        (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
+        (
+            joined(f"{difference.first['model']} − {difference.second['model']}", difference.keys["setting"]),
+            _key(difference),
+            difference,
+        )
+        for difference in kept
     ]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
@@ -170,7 +175,7 @@ def metrics_table(correlations: Sequence[Figure], method: ScoringMethod) -> Resu
         for against, name in AGAINST.items()
     ]
     titles = metric_titles(method)
-    cells: Cells = [(titles[one.metric], (one.keys["against"], _group(one)), one) for one in kept]
+    cells: Cells = [(titles[figure.metric], (figure.keys["against"], _group(figure)), figure) for figure in kept]
     table = build_table("Spearman's ρ of each metric with the reference statements", "Metric", columns, cells, CLUSTERS)
     table.notes += [_note("contra", method=method), _note("statements", method=method)]
     return table
@@ -183,7 +188,10 @@ def against_table(differences: Sequence[Difference], method: ScoringMethod) -> R
         (_dataset(group), f"with {name}", (key, group)) for group in _datasets(kept) for key, name in AGAINST.items()
     ]
     titles = metric_titles(method)
-    cells: Cells = [(titles[one.second["metric"]], (one.keys["against"], one.keys["dataset"]), one) for one in kept]
+    cells: Cells = [
+        (titles[difference.second["metric"]], (difference.keys["against"], difference.keys["dataset"]), difference)
+        for difference in kept
+    ]
     title = f"ρ of {fas_title(method)} with the reference statements minus that of other metrics"
     return build_table(title, "FAS less", columns, cells, CLUSTERS)
 
@@ -195,7 +203,7 @@ def ablations_table(
     kept = of_run(_of_fas(correlations, method, against), method.threshold)
     title = f"Table 4. Ablations: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Configuration", kept, differences, against, configuration_name)
-    if any(one.keys["configuration"] == NO_RETRIEVAL for one in kept):
+    if any(figure.keys["configuration"] == NO_RETRIEVAL for figure in kept):
         table.notes.append(_note("no_retrieval"))
     table.notes.append(_note("statements", method=method))
     return table
@@ -205,8 +213,8 @@ def thresholds_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by threshold, and the change from that of the run. Source: FAS Table 5."""
-    kept = [one for one in _of_fas(correlations, method, against) if one.keys["configuration"] == FULL]
-    kept.sort(key=lambda one: float(one.keys["threshold"]))
+    kept = [figure for figure in _of_fas(correlations, method, against) if figure.keys["configuration"] == FULL]
+    kept.sort(key=lambda figure: float(figure.keys["threshold"]))
     title = f"Table 5. Thresholds: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Threshold", kept, differences, against)
     table.notes.append(_note("threshold", method=method))
@@ -217,7 +225,7 @@ def flags_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the share of answers with a safety flag, by kind; flags are not part of FAS. Source: FAS §3.2."""
     columns = [(*FLAGS[kind], flag_metric(kind)) for kind in FLAGS]
     kept = [figure for figure in figures if figure.keys["dataset"] == figure.keys["type"] == ALL]
-    cells: Cells = [(_model(one), one.metric, one) for one in kept]
+    cells: Cells = [(_model(figure), figure.metric, figure) for figure in kept]
     return build_table("Safety flags: share of answers", "Model", columns, cells, CLUSTERS)
 
 
@@ -255,7 +263,7 @@ def joined(*names: str) -> str:
 
 def _by_model(title: str, figures: Sequence[Figure], named: Named) -> ResultTable:
     kept = [figure for figure in figures if figure.keys["type"] == ALL]
-    cells: Cells = [(_model(one), _key(one), one) for one in kept]
+    cells: Cells = [(_model(figure), _key(figure), figure) for figure in kept]
     return build_table(title, "Model", _by_dataset(kept, named), cells, CLUSTERS)
 
 
@@ -270,7 +278,7 @@ def _changes(
     """Return ρ and its change for each value of the key `stub`, under the name of each dataset."""
     key = stub.lower()
     columns = _by_dataset(kept, [("ρ", "rho"), ("Δ", "delta")])
-    cells: Cells = [(name(one.keys[key]), (one.keys["dataset"], "rho"), one) for one in kept]
+    cells: Cells = [(name(figure.keys[key]), (figure.keys["dataset"], "rho"), figure) for figure in kept]
     cells += [
         (name(difference.first[key]), (difference.keys["dataset"], "delta"), difference)
         for difference in differences
@@ -295,16 +303,16 @@ def _dataset(name: str) -> str:
     return "All answers" if name == ALL else name
 
 
-def _key(one: Figure) -> tuple[str, str]:
-    return one.keys["dataset"], one.metric
+def _key(figure: Figure) -> tuple[str, str]:
+    return figure.keys["dataset"], figure.metric
 
 
-def _group(one: Figure) -> tuple[str, str, str]:
-    return one.keys["dataset"], one.keys["type"], one.keys["model"]
+def _group(figure: Figure) -> tuple[str, str, str]:
+    return figure.keys["dataset"], figure.keys["type"], figure.keys["model"]
 
 
-def _model(one: Figure) -> str:
-    return joined(one.keys["model"], one.keys["setting"])
+def _model(figure: Figure) -> str:
+    return joined(figure.keys["model"], figure.keys["setting"])
 
 
 DECIDED = [("Decided", "decided")]
@@ -315,10 +323,9 @@ def _shares(method: ScoringMethod) -> Named:
 
 
 def _of_fas(correlations: Sequence[Figure], method: ScoringMethod, against: str) -> list[Figure]:
-    return [
-        one for one in correlations if (one.metric, one.keys["against"], one.keys["type"], one.keys["model"])
-        == (method.fas, against, ALL, ALL)
-    ]  # fmt: skip
+    """Return the correlations of FAS with one measure of the statements, over all question types and models."""
+    wanted = {"against": against, "type": ALL, "model": ALL}
+    return [figure for figure in correlations if figure.metric == method.fas and wanted.items() <= figure.keys.items()]
 
 
 def _note(name: str, /, **values: object) -> str:
@@ -329,7 +336,11 @@ def _note(name: str, /, **values: object) -> str:
 
 def _unscored_notes(figures: Sequence[Figure], metric: str, name: str) -> list[str]:
     """Return how many answers are in no value of a metric."""
-    kept = [one for one in figures if (one.metric, one.keys["dataset"], one.keys["type"]) == (metric, ALL, ALL)]
-    unscored = sum(one.unscored for one in kept)
-    total = unscored + sum(one.rows for one in kept)
+    kept = [
+        figure
+        for figure in figures
+        if (figure.metric, figure.keys["dataset"], figure.keys["type"]) == (metric, ALL, ALL)
+    ]
+    unscored = sum(figure.unscored for figure in kept)
+    total = unscored + sum(figure.rows for figure in kept)
     return [_note("unscored", unscored=unscored, total=total, name=name)] if unscored else []
