@@ -25,7 +25,9 @@ from typing import Any
 from benchmarks import PRESCRIPTION_LABELS, run
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.build import Build, BuildSetup
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build import Build
+from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.executor import Executor, Work
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.ray_executor import RayExecutor
@@ -45,8 +47,14 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def prepared(out: str, labels: str, executor: Executor, sample: int | None = None) -> Build:
     """Return a build into a new run directory, whose labels are identified."""
     run = RunDirectory.begin(out, job="benchmark", config={}, versions={})
-    spec = BuildSetup(find_sources([labels]), Selection(sample=sample))
-    build = Build(run=run, executor=executor, progress=lambda *_: None, spec=spec)
+    build = Build(
+        run=run,
+        executor=executor,
+        progress=lambda *_: None,
+        clients=ClientPool(baseline()),
+        inputs=find_sources([labels]),
+        selection=Selection(sample=sample),
+    )
     build.prepare(planned=False)
     return build
 

@@ -193,9 +193,8 @@ def combine(name: str, components: Sequence[Sequence[float]]) -> float:
 
 def combine_all(replies: Sequence[Components]) -> dict[str, float]:
     """Return all metrics that have a meaning for these replies."""
-    values = {
-        name: combine(name, listed) for name in METRICS if (listed := [one[name] for one in replies if name in one])
-    }
+    found = {name: [reply[name] for reply in replies if name in reply] for name in METRICS}
+    values = {name: combine(name, listed) for name, listed in found.items() if listed}
     return {name: value for name, value in values.items() if not np.isnan(value)}
 
 

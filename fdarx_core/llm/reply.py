@@ -15,9 +15,9 @@ _UPPER_LIMITS = frozenset(("maxLength", "maxItems"))
 _LENGTH_LIMITS = _UPPER_LIMITS | {"minLength", "minItems"}
 _DEEPEST = 8
 
-_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reflection|scratchpad)"
+_TAG = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|rationale|plan|planning|scratch_?pad)"
 _MARKS = {
-    rf"<(?P<tag>{_TAG})(?:\s[^>]*)?>": r"</(?P=tag)>",
+    rf"<\s*(?P<tag>{_TAG})(?:\s[^>]*)?>": r"<\s*/\s*(?P=tag)\s*>",
     r"\[THINK\]": r"\[/THINK\]",
     "\N{WHITE LEFT-POINTING TRIANGLE}think\N{WHITE RIGHT-POINTING TRIANGLE}": (
         "\N{WHITE LEFT-POINTING TRIANGLE}/think\N{WHITE RIGHT-POINTING TRIANGLE}"
@@ -28,7 +28,7 @@ _MARKS = {
 """What opens and closes a thought: tags of many models, and the marks of Mistral, Kimi, Cohere and gpt-oss."""
 _THOUGHT = re.compile("|".join(f"{opens}.*?{closes}" for opens, closes in _MARKS.items()), re.DOTALL | re.IGNORECASE)
 _THOUGHT_OPENS = re.compile("|".join(_MARKS), re.IGNORECASE)
-_THOUGHT_CLOSES = re.compile(rf"</{_TAG}>|{'|'.join([*_MARKS.values()][1:-1])}", re.IGNORECASE)
+_THOUGHT_CLOSES = re.compile(rf"<\s*/\s*{_TAG}\s*>|{'|'.join([*_MARKS.values()][1:-1])}", re.IGNORECASE)
 _FENCE = re.compile(r"```[a-z]*[ ]*\n?(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
 _MOST_OBJECTS = 50
 """Braces of a text at which an object is looked for: a text of braces alone would take quadratic time."""

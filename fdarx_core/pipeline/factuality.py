@@ -24,8 +24,7 @@ from fdarx_core.factuality.tables import Summary, metrics_json, summarize, table
 from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
-from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.factuality_steps import FactualitySetup, factuality_steps
+from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySetup, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.part_files import PartFiles, labels_of_part
 from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded

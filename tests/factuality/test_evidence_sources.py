@@ -64,7 +64,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at, text in enumerate(texts)
     ]
     store = IndexStore(str(place))
-    store.commit([store.write_segment(chunks)], given={})
+    store.commit([store.write_segment(chunks)], inputs={})
     return place
 
 

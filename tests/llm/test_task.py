@@ -121,6 +121,8 @@ def test_replies_that_can_be_read(task: Task[Any], text: str) -> None:
         ({"text": '<|START_THINKING|>{"text": "cba"}<|END_THINKING|>None.'}, "invalid_json"),
         ({"text": '<|channel|>analysis<|message|>{"text": "cba"}<|end|><|channel|>final<|message|>?'}, "invalid_json"),
         ({"text": '<think>It is {"text": "cba"}</think>cba'}, "invalid_json"),
+        ({"text": '<analysis>It is {"text": "cba"}</analysis>cba'}, "invalid_json"),
+        ({"text": '< think >It is {"text": "cba"}</ think >cba'}, "invalid_json"),
         ({"text": "null"}, "wrong_shape"),
         ({"text": '{"text": 7}'}, "wrong_shape"),
         ({"text": '{"text": "cba", "note": "sure"}'}, "wrong_shape"),
