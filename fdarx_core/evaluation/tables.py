@@ -12,7 +12,7 @@ from operator import itemgetter
 from textwrap import wrap
 
 from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS
-from fdarx_core.evaluation.figures import SMALLEST
+from fdarx_core.evaluation.figures import SMALLEST, FigureT
 from fdarx_core.evaluation.metrics import HALLUCINATIONS, RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels.loinc import TOPICS
@@ -71,6 +71,11 @@ def build_table(
         [(row, [filled.get((row, key)) for *_, key in kept]) for row in names],
         [interval_note(filled.values(), clusters)] if clusters else [],
     )
+
+
+def select(figures: Iterable[FigureT], metric: str = "", **keys: str) -> list[FigureT]:
+    """Return the figures of a metric, by default of any, whose keys have these values."""
+    return [figure for figure in figures if metric in ("", figure.metric) and keys.items() <= figure.keys.items()]
 
 
 def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
@@ -174,9 +179,7 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
         judge: the endpoint that graded the answers, "" for none.
         equivalent: show citation F1 under equivalence.
     """
-    answered = dict.fromkeys(
-        (figure.keys["setting"], figure.keys["retriever"]) for figure in figures if figure.keys["model"]
-    )
+    answered = dict.fromkeys(_column(figure)[:2] for figure in figures if figure.keys["model"])
     imported = [cell for cell in answered if cell[0] not in SETTINGS]  # of other programs, in settings of their own
     types = _type_abbreviations()
     answering = [(short, "accuracy", name) for name, short in types.items()]
@@ -198,9 +201,7 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
     table = _by_model(
         f"Table 1. Accuracy, citations and refusals by setting{EQUIVALENT * equivalent}", figures, columns
     )
-    counted = [
-        figure for figure in _by_type(figures) if (figure.metric, figure.keys["group"]) == ("accuracy", "answerable")
-    ]
+    counted = select(figures, "accuracy", group_by="type", group="answerable")
     unscored = unscored_notes(counted, "answerable questions asked", "accuracy")
     table.notes += [*_judge_notes(figures, judge), *_baseline_notes(figures), *unscored, *coverage_notes(figures)]
     return table
@@ -216,7 +217,7 @@ def retrieval_table(figures: Sequence[Figure], *, equivalent: bool = False) -> R
     ]
     cells = [
         (figure.keys["retriever"], (figure.metric, figure.keys["group"]), figure)
-        for figure in _by_type(figures)
+        for figure in select(figures, group_by="type")
         if not figure.keys["model"]
     ]
     title = f"Table 2. Retrieval of the gold passages{EQUIVALENT * equivalent}"
@@ -243,18 +244,16 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
 
     The name of a topic has its number of questions. Topics without a question are named in a note.
     """
-    found = [figure for figure in figures if figure.metric == HALLUCINATIONS and figure.keys["model"]]
-    by_topic = [figure for figure in found if figure.keys["group_by"] == "category"]
-    whole = [figure for figure in found if (figure.keys["group_by"], figure.keys["group"]) == ("type", "all")]
+    found = [figure for figure in select(figures, HALLUCINATIONS) if figure.keys["model"]]
+    by_topic, whole = select(found, group_by="category"), select(found, group_by="type", group="all")
     asked: dict[str, int] = {}
     for figure in by_topic:
         topic = figure.keys["group"]
         asked[topic] = max(asked.get(topic, 0), figure.rows + figure.unscored)
     order = [name for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked]
     by_topic.sort(key=lambda figure: order.index(figure.keys["group"]))
-    cells = [
-        (f"{figure.keys['group']} ({asked[figure.keys['group']]:,})", _column(figure), figure) for figure in by_topic
-    ]
+    names = {topic: f"{topic} ({count:,})" for topic, count in asked.items()}
+    cells = [(names[figure.keys["group"]], _column(figure), figure) for figure in by_topic]
     cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
     columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
@@ -290,7 +289,9 @@ def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
     known = SCORE_METRICS.keys() | RETRIEVAL_METRICS.keys()
     titles = {name: metric.title or name for name, metric in added_metrics().items()}
     keys = dict.fromkeys(
-        _key(figure) for figure in _by_type(figures) if figure.keys["model"] and figure.metric not in known
+        _key(figure)
+        for figure in select(figures, group_by="type")
+        if figure.keys["model"] and figure.metric not in known
     )
     order = {metric: at for at, metric in enumerate(dict.fromkeys(metric for *_, metric, _ in keys))}
     columns: Columns = [
@@ -302,7 +303,11 @@ def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
 
 
 def _by_model(title: str, figures: Sequence[Figure], columns: Columns) -> ResultTable:
-    cells = [(figure.keys["model"], _key(figure), figure) for figure in _by_type(figures) if figure.keys["model"]]
+    cells = [
+        (figure.keys["model"], _key(figure), figure)
+        for figure in select(figures, group_by="type")
+        if figure.keys["model"]
+    ]
     return build_table(title, "Model", columns, cells, CLUSTERS)
 
 
@@ -310,12 +315,8 @@ def _key(figure: Figure) -> tuple[str, str, str, str]:
     return figure.keys["setting"], figure.keys["retriever"], figure.metric, figure.keys["group"]
 
 
-def _by_type(figures: Iterable[Figure]) -> list[Figure]:
-    return [figure for figure in figures if figure.keys["group_by"] == "type"]
-
-
 def _retrievers(figures: Iterable[Figure]) -> list[str]:
-    return list(dict.fromkeys(figure.keys["retriever"] for figure in figures if figure.keys["setting"] == "retrieved"))
+    return list(dict.fromkeys(figure.keys["retriever"] for figure in select(figures, setting="retrieved")))
 
 
 def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:

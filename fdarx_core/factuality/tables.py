@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.evaluation.tables import ResultTable, build_table, select
 from fdarx_core.evaluation.verifier_scores import measured_note
 from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, correlations, threshold_name
 from fdarx_core.factuality.figures import (
@@ -57,20 +57,14 @@ def metrics_json(rows: FactualityRows, summary: Summary) -> dict[str, Any]:
 
     They are the mean of each metric over all answers, its rank correlation with completeness, then all figures.
     """
+    of_all = {"against": "completeness", "configuration": FULL, "dataset": ALL, "type": ALL, "model": ALL}
+    related = select(of_run(summary.correlations, rows.method.threshold), **of_all)
+    method = asdict(rows.method)
     return {
         **overall(rows),
-        "spearman": {
-            figure.metric: figure.value
-            for figure in of_run(summary.correlations, rows.method.threshold)
-            if (figure.keys["against"], *_group(figure)) == ("completeness", ALL, ALL, ALL)
-            and figure.keys["configuration"] == FULL
-        },
-        "similarity_measure": rows.method.similarity,
-        **{
-            name: value
-            for name, value in asdict(rows.method).items()
-            if name not in ("similarity", "evidence", "claims")
-        },
+        "spearman": {figure.metric: figure.value for figure in related},
+        "similarity_measure": method["similarity"],
+        **{name: value for name, value in method.items() if name not in ("similarity", "evidence", "claims")},
         "figures": [figure.to_row() for figure in summary.figures],
         "differences": [difference.to_row() for difference in summary.differences],
         "correlations": [correlation.to_row() for correlation in summary.correlations],
@@ -124,7 +118,7 @@ def fas_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     table.notes.append(_note("fas", method=method))
     if method.floors:
         table.notes.append(_note("floors", method=method))
-    withheld = [figure for figure in too_low(figures, method) if figure.keys["type"] == ALL]
+    withheld = select(too_low(figures, method), type=ALL)
     if withheld:
         table.notes.append(_note("withheld", groups="; ".join(map(_low_name, withheld))))
     table.notes += _unscored_notes(figures, method.fas, "FAS")
@@ -155,20 +149,17 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
     """Return the differences of models on their common questions. Source: FAS §5.1."""
     kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
-    cells: Cells = [
-        (
-            joined(f"{difference.first['model']} − {difference.second['model']}", difference.keys["setting"]),
-            _key(difference),
-            difference,
-        )
-        for difference in kept
-    ]
+
+    def pair_name(pair: Difference) -> str:
+        return joined(f"{pair.first['model']} − {pair.second['model']}", pair.keys["setting"])
+
+    cells: Cells = [(pair_name(difference), _key(difference), difference) for difference in kept]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
 
 def metrics_table(correlations: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return Spearman's ρ of every metric with the reference statements, by group of answers. Source: FAS §5.3."""
-    kept = [figure for figure in of_run(correlations, method.threshold) if figure.keys["configuration"] == FULL]
+    kept = select(of_run(correlations, method.threshold), configuration=FULL)
     columns = [
         (joined(*(name for name in group if name != ALL)) or _dataset(ALL), f"with {name}", (against, group))
         for group in dict.fromkeys(map(_group, kept))
@@ -200,7 +191,7 @@ def ablations_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by configuration, and the change from the full one. Source: FAS Table 4."""
-    kept = of_run(_of_fas(correlations, method, against), method.threshold)
+    kept = of_run(select(correlations, method.fas, against=against, type=ALL, model=ALL), method.threshold)
     title = f"Table 4. Ablations: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Configuration", kept, differences, against, configuration_name)
     if any(figure.keys["configuration"] == NO_RETRIEVAL for figure in kept):
@@ -213,7 +204,11 @@ def thresholds_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by threshold, and the change from that of the run. Source: FAS Table 5."""
-    kept = [figure for figure in _of_fas(correlations, method, against) if figure.keys["configuration"] == FULL]
+    kept = [
+        figure
+        for figure in select(correlations, method.fas, against=against, type=ALL, model=ALL)
+        if figure.keys["configuration"] == FULL
+    ]
     kept.sort(key=lambda figure: float(figure.keys["threshold"]))
     title = f"Table 5. Thresholds: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Threshold", kept, differences, against)
@@ -224,7 +219,7 @@ def thresholds_table(
 def flags_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the share of answers with a safety flag, by kind; flags are not part of FAS. Source: FAS §3.2."""
     columns = [(*FLAGS[kind], flag_metric(kind)) for kind in FLAGS]
-    kept = [figure for figure in figures if figure.keys["dataset"] == figure.keys["type"] == ALL]
+    kept = select(figures, dataset=ALL, type=ALL)
     cells: Cells = [(_model(figure), figure.metric, figure) for figure in kept]
     return build_table("Safety flags: share of answers", "Model", columns, cells, CLUSTERS)
 
@@ -253,7 +248,7 @@ def configuration_name(name: str) -> str:
 
 def of_run(correlations: Iterable[Figure], threshold: float) -> list[Figure]:
     """Return the correlations at the threshold of the run."""
-    return [correlation for correlation in correlations if correlation.keys["threshold"] == threshold_name(threshold)]
+    return select(correlations, threshold=threshold_name(threshold))
 
 
 def joined(*names: str) -> str:
@@ -262,7 +257,7 @@ def joined(*names: str) -> str:
 
 
 def _by_model(title: str, figures: Sequence[Figure], named: Named) -> ResultTable:
-    kept = [figure for figure in figures if figure.keys["type"] == ALL]
+    kept = select(figures, type=ALL)
     cells: Cells = [(_model(figure), _key(figure), figure) for figure in kept]
     return build_table(title, "Model", _by_dataset(kept, named), cells, CLUSTERS)
 
@@ -322,12 +317,6 @@ def _shares(method: ScoringMethod) -> Named:
     return [(f"S@{method.k}", f"support@{method.k}"), (f"C@{method.k}", f"contra@{method.k}")]
 
 
-def _of_fas(correlations: Sequence[Figure], method: ScoringMethod, against: str) -> list[Figure]:
-    """Return the correlations of FAS with one measure of the statements, over all question types and models."""
-    wanted = {"against": against, "type": ALL, "model": ALL}
-    return [figure for figure in correlations if figure.metric == method.fas and wanted.items() <= figure.keys.items()]
-
-
 def _note(name: str, /, **values: object) -> str:
     """Return a note of `tables.yaml` with these values."""
     template: str = table_texts()["notes"][name]
@@ -336,11 +325,7 @@ def _note(name: str, /, **values: object) -> str:
 
 def _unscored_notes(figures: Sequence[Figure], metric: str, name: str) -> list[str]:
     """Return how many answers are in no value of a metric."""
-    kept = [
-        figure
-        for figure in figures
-        if (figure.metric, figure.keys["dataset"], figure.keys["type"]) == (metric, ALL, ALL)
-    ]
+    kept = select(figures, metric, dataset=ALL, type=ALL)
     unscored = sum(figure.unscored for figure in kept)
     total = unscored + sum(figure.rows for figure in kept)
     return [_note("unscored", unscored=unscored, total=total, name=name)] if unscored else []

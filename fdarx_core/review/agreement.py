@@ -210,18 +210,17 @@ def _named_metrics(people: Sequence[str], scale: Scale) -> Iterator[tuple[str, s
 
 def _columns(voted: Sequence[AnnotatedItem], scale: Scale, people: Sequence[str], weighted: bool) -> ScoreColumns:
     votes = [{vote.annotator: scale.read(vote.value) for vote in annotated.annotations} for annotated in voted]
-    weights = [1 / annotated.item.fraction if weighted else 1.0 for annotated in voted]
+    items = [annotated.item for annotated in voted]
+    weights = [1 / item.fraction if weighted else 1.0 for item in items]
     mean = sum(weights) / max(len(weights), 1)  # weights are 1 on average: chance corrections count items
     choices = {
-        JUDGE: [annotated.item.decision for annotated in voted],
+        JUDGE: [item.decision for item in items],
         "consensus": [consensus([scale.read(value) for value in annotated.values]) for annotated in voted],
         "unanimous": [unanimous(list(of.values())) for of in votes],
         **{_VOTES.format(number): [of.get(person, "") for of in votes] for number, person in enumerate(people)},
     }
     texts = {"question_id": "id", "cluster": "set_id", "type": "type", "by": "judge"}
-    columns = {
-        name: pa.array([getattr(annotated.item, of) for annotated in voted], pa.string()) for name, of in texts.items()
-    }
+    columns = {name: pa.array([getattr(item, of) for item in items], pa.string()) for name, of in texts.items()}
     columns[WEIGHT] = pa.array([weight / mean for weight in weights], pa.float64())
     for name, values in choices.items():
         codes = [scale.code(scale.read(value) if value else "") for value in values]
@@ -249,12 +248,9 @@ def agreement_tables(agreement: Agreement) -> list[ResultTable]:
     Table 3 is the judge against people on relevance and category, all types together; Table 4 is each judge against
     people on questions and answers, by question type. Source: FDARxBench Tables 3, 4 and 5.
     """
-    of_questions = [
-        figure for figure in agreement.figures if figure.keys["task"] in _OF_QUESTIONS and figure.keys["type"] == ALL
-    ]
-    others = [
-        figure for figure in agreement.figures if figure.keys["task"] not in _OF_QUESTIONS and _in_own_row(figure)
-    ]
+    figures = agreement.figures
+    of_questions = [figure for figure in figures if figure.keys["task"] in _OF_QUESTIONS and figure.keys["type"] == ALL]
+    others = [figure for figure in figures if figure.keys["task"] not in _OF_QUESTIONS and _in_own_row(figure)]
     return [
         _judge_table("Table 3. Relevance and category of questions: judge and people", of_questions, agreement),
         _judge_table("Table 4. Correctness and quality: judge and people", others, agreement),
@@ -369,12 +365,10 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
             else f"Figures of the sample: each item counts once ({rates}; with --weighted they are of the whole run)."
         )
     counted = {
-        "Items whose votes tie, in no consensus": sum(len(task.ties) for task in progress),
-        "Items whose adjudicated value is the consensus": sum(task.adjudicated for task in progress),
-        "Marks “unsure”, in no figure": sum(task.unsure for task in progress),
-        "Items on which the judge reached no decision, in none of its figures": sum(
-            task.undecided for task in progress
-        ),
+        "Items whose votes tie, in no consensus": sum(len(row.ties) for row in progress),
+        "Items whose adjudicated value is the consensus": sum(row.adjudicated for row in progress),
+        "Marks “unsure”, in no figure": sum(row.unsure for row in progress),
+        "Items on which the judge reached no decision, in none of its figures": sum(row.undecided for row in progress),
     }
     notes += [f"{text}: {count:,}." for text, count in counted.items() if count]
     if agreement.informed:

@@ -221,15 +221,13 @@ def _argilla_responses(row: Mapping[str, Any]) -> Iterator[Response]:
     for question, name in ((_MARK, "value"), (_REMARK, "remark")):
         if isinstance(row.get("responses"), Mapping):
             listed = row["responses"].get(question) or []
-            response = [
-                (str(response.get("user_id")), response.get("value"), response.get("status")) for response in listed
-            ]
+            marks = [(str(mark.get("user_id")), mark.get("value"), mark.get("status")) for mark in listed]
         else:
             column = f"{question}.responses"
             values, users = row.get(column) or [], row.get(f"{column}.users") or []
             statuses = row.get(f"{column}.status") or [None] * len(values)
-            response = list(zip(map(str, users), values, statuses, strict=True))
-        for user, value, status in response:
+            marks = list(zip(map(str, users), values, statuses, strict=True))
+        for user, value, status in marks:
             said[user][name] = value or ""
             states[user] = states.get(user) or _STATES.get(status or "", "")
     for user, values in said.items():

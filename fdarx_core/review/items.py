@@ -198,9 +198,7 @@ def factuality_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum
                 "decision": verdict.verdict if verdict.verdict in REVIEW_TASKS[CLAIM_TASK].choices else "",
                 "because": _reason(verdict.verdict, verdict.reason),
                 "evidence": [passage.text for passage in near],
-                "context": _context(
-                    [(" · ".join(filter(None, (passage.title, passage.section))), passage.text) for passage in near]
-                ),
+                "context": _context([(_heading(passage), passage.text) for passage in near]),
                 "judge": method["engine"],
             }
         for flag in read_records(run.file(f"flags/{part}"), SafetyFlag):
@@ -325,6 +323,10 @@ def _graded_item(
         judge=grade.judge,
         fraction=stratum.fraction / unit.predictions,
     )
+
+
+def _heading(passage: Evidence) -> str:
+    return " · ".join(filter(None, (passage.title, passage.section)))
 
 
 def _context(passages: Sequence[tuple[str, str]]) -> str:

@@ -76,16 +76,12 @@ class Review:
 
     def disagreements(self) -> list[AnnotatedItem]:
         """Return the items whose marks differ, or are unsure, with all their marks."""
-        marks = [annotation for annotation in self.annotations() if not annotation.adjudicated]
+        marks = [mark for mark in self.annotations() if not mark.adjudicated]
         return [annotated for annotated in collect_votes(self.items(), marks) if annotated.differs]
 
     def adjudicated(self) -> set[str]:
         """Return the ids of the items with an adjudicated verdict."""
-        return {
-            annotation.item_id
-            for annotation in self.annotations()
-            if annotation.adjudicated and annotation.value != UNSURE
-        }
+        return {mark.item_id for mark in self.annotations() if mark.adjudicated and mark.value != UNSURE}
 
     def annotations(self) -> list[Annotation]:
         """Return the imported annotations, one for each annotator and item, sorted by both."""
