@@ -107,7 +107,6 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.retrieval
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
-	$(RUN) benchmarks.edited_sentences
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.throughput
 
