@@ -37,7 +37,9 @@ def test_a_build_finds_our_prompts(folder: Path) -> None:
     script = Path(sys.executable).parent / "fdarx"
     if not script.exists():
         pytest.skip("the command fdarx is not installed here")
-    done = run(folder, script, "build", "--labels", EXAMPLES / "telvanto-tablets.xml", "--out", "run", "--twins", 4, "--plan")
+    done = run(
+        folder, script, "build", "--labels", EXAMPLES / "telvanto-tablets.xml", "--out", "run", "--twins", 4, "--plan"
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -54,7 +54,9 @@ def key() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def script(key: None, tmp_path_factory: pytest.TempPathFactory) -> Script:
     file = models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1")
-    return Script(identities(EXAMPLES, LABELS), GenerationConfig(passages=4, section_pairs=3, twins=3), read_models(file))
+    return Script(
+        identities(EXAMPLES, LABELS), GenerationConfig(passages=4, section_pairs=3, twins=3), read_models(file)
+    )
 
 
 @pytest.fixture
@@ -111,7 +113,9 @@ def test_a_model_makes_what_it_says(calm: Path, script: Script) -> None:
 
 def test_bad_weather_costs_only_the_rows_that_garbage_touched(calm: Path, script: Script, tmp_path: Path) -> None:
     models = read_models(models_file(tmp_path, "http://127.0.0.1:1/v1"))
-    storm = Script(identities(EXAMPLES, LABELS), GenerationConfig(passages=4, section_pairs=3, twins=3), models, garbage=True)
+    storm = Script(
+        identities(EXAMPLES, LABELS), GenerationConfig(passages=4, section_pairs=3, twins=3), models, garbage=True
+    )
     with LoopbackServer(answer=storm) as server:
         server.faults = weather
         must_build(server, tmp_path, tmp_path / "run")
