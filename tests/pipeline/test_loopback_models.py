@@ -1,5 +1,7 @@
-"""A build by loopback models that follow the prompts, and its second phase, in which questions on one label are asked of
-others."""
+"""A build by loopback models that follow the prompts.
+
+In its second phase questions on one label are asked of others.
+"""
 
 from __future__ import annotations
 
