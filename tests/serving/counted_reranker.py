@@ -1,4 +1,4 @@
-"""The reranker's deployment with a counter of its model's calls, and one without a model; replicas import them by name."""
+"""Deployments that replicas import by name: the reranker with a counter of its model's calls, and one without a model."""
 
 from __future__ import annotations
 
