@@ -47,7 +47,7 @@ def run_jobs_apart(
         environment: variables that it has besides those of this process.
 
     Returns:
-        What `run_job` returns for each command, and the names of the packages that the process imported.
+        What `run_job` returns for each command, and the names of the modules that the process imported.
     """
     path = os.pathsep.join(map(str, (*packages, REPOSITORY)))
     line = [sys.executable, "-m", __name__, json.dumps([[str(word) for word in words] for words in commands])]
@@ -60,5 +60,4 @@ def run_jobs_apart(
 
 if __name__ == "__main__":
     each = [run_job(*words) for words in json.loads(sys.argv[1])]
-    imported = sorted({name.partition(".")[0] for name in sys.modules})
-    print(json.dumps([[[one.returncode, one.stdout, one.stderr] for one in each], imported]))
+    print(json.dumps([[[one.returncode, one.stdout, one.stderr] for one in each], sorted(sys.modules)]))

@@ -1,5 +1,5 @@
 """The command line and the Python API in one new process, and the completion of the shell: they import neither Ray nor
-torch, nor the libraries of traces."""
+torch, nor the SDK of traces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.in_process import run_jobs_apart
 
 LABEL = EXAMPLES / "telvanto-tablets.xml"
-HEAVY = {"ray", "torch", "opentelemetry"}
+HEAVY = {"ray", "torch", "opentelemetry.sdk", "opentelemetry.exporter"}
 
 
 def test_a_build_an_evaluation_and_a_review_start_no_ray(tmp_path: Path) -> None:

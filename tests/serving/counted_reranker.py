@@ -1,4 +1,4 @@
-"""Deployments that replicas import by name: the reranker with a counter of its model's calls, and one without a model."""
+"""Deployments that replicas import: the reranker with a counter of its model's calls, and one without a model."""
 
 from __future__ import annotations
 
