@@ -28,7 +28,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def serving() -> Iterator[None]:
+def ray_serve() -> Iterator[None]:
     """Ray and Serve, on this machine."""
     import ray
     from ray import serve
@@ -40,7 +40,7 @@ def serving() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def handle(serving: None, directory: str) -> Any:
+def handle(ray_serve: None, directory: str) -> Any:
     from ray import serve
 
     made = serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.1})(Counted)
