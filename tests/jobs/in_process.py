@@ -55,7 +55,9 @@ def run_jobs_apart(
     done = subprocess.run(line, cwd=cwd, env=variables, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     ended, imported = json.loads(done.stdout.splitlines()[-1])
-    return [CompletedProcess(["fdarx", *words], *one) for words, one in zip(commands, ended, strict=True)], {*imported}
+    return [CompletedProcess(["fdarx", *map(str, words)], *one) for words, one in zip(commands, ended, strict=True)], {
+        *imported
+    }
 
 
 if __name__ == "__main__":

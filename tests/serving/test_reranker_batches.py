@@ -29,11 +29,12 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def ray_serve() -> Iterator[None]:
-    """Ray and Serve, on this machine."""
+    """Ray and Serve, on this machine, without the proxies of HTTP."""
     import ray
     from ray import serve
 
     ray.init(address="local", include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(REPOSITORY)}})
+    serve.start(proxy_location="Disabled")
     yield
     serve.shutdown()  # type: ignore[no-untyped-call]
     ray.shutdown()
