@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fdarx_core.documents.isolated import ParsingLimits, ParsingResult
-from fdarx_core.documents.parsing_process import ParsingRequest, read_file_chunks
+from fdarx_core.documents.parsing_process import read_file_chunks
 from fdarx_core.records import Reject
 from jobs.cli import main as fdarx
 from tests.serving.browser import browser as chromium
@@ -82,9 +82,7 @@ class ParserHere:
         self._limits = limits
 
     async def parse(self, file: Path, size: int, overlap: int, client: str = "") -> ParsingResult:
-        limits = self._limits
-        request = ParsingRequest(str(file), size, overlap, limits.cpu_s, limits.memory_mib, limits.pages)
-        read = await asyncio.to_thread(lambda: list(read_file_chunks(request)))
+        read = await asyncio.to_thread(lambda: list(read_file_chunks(str(file), size, overlap, self._limits.pages)))
         rejects = [one for one in read if isinstance(one, Reject)]
         return ParsingResult([one for one in read if not isinstance(one, Reject)], rejects)
 
