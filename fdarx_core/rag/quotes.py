@@ -12,7 +12,7 @@ from fdarx_core.baseline.label_statements import ITEM, parse_passage, quoted
 from fdarx_core.rag.label_differences import with_differences
 from fdarx_core.records import AnswerStatement, Citation, SearchHit
 from fdarx_core.retrieval.lexical import Floats, InvertedIndex, length_penalties, saturation, tokenize
-from fdarx_core.text.sentences import sentence_spans
+from fdarx_core.text.sentences import join_wrapped_lines, sentence_spans
 from fdarx_core.text.stems import is_stop_word, stem
 
 NOTHING_FOUND = "No passage has a word of the question."
@@ -42,7 +42,7 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """Return the statements of some hits that share most words with a question.
 
     Statements are ranked by BM25 among all statements of the hits, each with the titles of its section and the headings
-    above it, by the stems of the words of the question that are no stop words. Those of uploaded documents come last.
+    above it, by the stems of the words of the question that are no stop words.
 
     Returns:
         A text with one quotation a line, each followed by its citation; its statements; and its citations with their
@@ -51,13 +51,12 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     candidates = [one for number, hit in enumerate(hits, 1) for one in _candidates(number, hit)]
     words = [word for word in tokenize(question) if word.isdigit() or not is_stop_word(word)]
     scores = _scores(_stems(words), [_stems(tokenize(one.searched)) for one in candidates])
-    uploaded = [bool(hits[one.number - 1].uploaded_by) for one in candidates]
-    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (uploaded[at], -scores[at]))
+    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: -scores[at])
     text, citations, seen = "", list[Citation](), set[str]()
     for at in best:
         one = candidates[at]
         hit = hits[one.number - 1]
-        quote = _one_line(hit.text[one.start : one.end])
+        quote = _one_line(_passage_text(hit)[one.start : one.end])
         if len(citations) == MOST_QUOTES or scores[at] < _ALSO * scores[best[0]]:
             break
         if quote in seen:
@@ -87,8 +86,9 @@ def _scores(query: str, texts: Sequence[str]) -> Floats:
 
 def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
     if not hit.set_id:
-        for start, end in sentence_spans(hit.text):
-            sentence = hit.text[start:end]
+        text = _passage_text(hit)
+        for start, end in sentence_spans(text):
+            sentence = text[start:end]
             if sentence.endswith(_ENDS) and len(tokenize(sentence)) >= _SHORTEST:
                 yield _Candidate(number, start, end, f"{hit.title}\n{hit.section}\n{sentence}")
         return
@@ -103,6 +103,11 @@ def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
             end = found + len(item) if found >= 0 else end
         if len(tokenize(hit.text[start:end])) >= _SHORTEST:
             yield _Candidate(number, start, end, "\n".join((hit.section, *one.heads, one.text, *one.items)))
+
+
+def _passage_text(hit: SearchHit) -> str:
+    """Return the text in which statements are found; only documents have line ends inside sentences."""
+    return hit.text if hit.set_id else join_wrapped_lines(hit.text)
 
 
 def _one_line(text: str) -> str:

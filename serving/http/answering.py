@@ -130,6 +130,7 @@ class AnswerService:
             "standalone_question": standalone_text,
             "degraded": degraded_parts(result, None),
             "passages": [_passage(number, hit) for number, hit in enumerate(result.contexts, 1)],
+            "corrections": [{"written": written, "name": name} for written, name in result.corrections],
             "absent": [
                 {
                     "name": one.name,

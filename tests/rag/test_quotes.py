@@ -52,12 +52,23 @@ def test_headings_and_questions_of_documents_are_not_quoted() -> None:
     assert text == "“Keep all reserve samples for one year” [1]"
 
 
-def test_uploaded_passages_are_quoted_after_the_others() -> None:
+def test_sentences_of_documents_go_on_over_line_ends() -> None:
+    text = "Reports\nA serious and unexpected adverse event is reported within 15 calendar days of the day on which\n"
+    guide = found("guide", text=text + "Holders first learn\nof it. The day of receipt counts as day 0.")
+    quotes, _, [citation] = quote_statements("How soon is a serious adverse event reported?", [guide])
+    assert quotes == (
+        "“A serious and unexpected adverse event is reported within 15 calendar days of the day on which Holders "
+        "first learn of it” [1]"
+    )
+    assert citation.quote.endswith("which\nHolders first learn\nof it.")
+
+
+def test_uploaded_passages_are_quoted_like_the_others() -> None:
     upload = found(
         "upload", text="The maximum daily dose is 90 mg.", document_id="uploads/eve/s2", set_id="uploads/eve/s2"
     )
     quotes, *_ = quote_statements("What is the maximum daily dose?", [upload, DOSE])
-    assert quotes.split("\n")[0] == "“The maximum daily dose is 40 mg” [2]"
+    assert quotes.split("\n") == ["“The maximum daily dose is 90 mg” [1]", "“The maximum daily dose is 40 mg” [2]"]
     assert quote_statements("What is the maximum daily dose?", [upload])[0] == "“The maximum daily dose is 90 mg” [1]"
 
 
