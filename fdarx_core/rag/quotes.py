@@ -112,5 +112,6 @@ def _passage_text(hit: SearchHit) -> str:
 
 def _one_line(text: str) -> str:
     """Return a quotation on one line, without bullets, and without numbers of footnotes, which would be citations."""
-    first, *items = (quoted(ITEM.sub("", line, count=1)) for line in text.split("\n"))
+    marks = ((line, ITEM.match(line)) for line in text.split("\n"))
+    first, *items = (quoted(line[mark.end() :] if mark else line) for line, mark in marks)
     return ": ".join(filter(None, (first, "; ".join(filter(None, items)))))
