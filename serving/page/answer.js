@@ -11,15 +11,24 @@ import { ServiceError } from "./service.js";
  * @typedef {import("./service.js").Citation} Citation
  * @typedef {{open: (passage: Passage, places: Citation[], corpus: string, opener: HTMLElement) => void,
  *   again: (entry: Entry) => void, compare: (passages: Passage[], corpus: string) => void,
- *   judge: (answer: Answer) => HTMLElement | null, strategyTitle: (name: string) => string}} Acts
+ *   judge: (answer: Answer) => HTMLElement | null, strategyTitle: (name: string) => string,
+ *   sectionTitle: (corpus: string, section: string) => Promise<string>}} Acts
  */
 
 /** @param {Passage} passage */
 export const sourceOf = (passage) => {
-  const { set_id, document_id, labeler, version, effective_date } = passage;
+  const { set_id, document_id, labeler, version, effective_date, page } = passage;
   const date = effective_date ? `label of ${effective_date}, version ${version}` : "";
-  const about = set_id ? [labeler, date, `set id ${set_id}`] : [`document ${document_id}`];
+  const about = set_id ? [labeler, date, `set id ${set_id}`] : [page && `page ${page}`, `document ${document_id}`];
   return [uploadedWords(passage), ...about].filter(Boolean).join(", ");
+};
+
+/** What a filter says for readers, by its name; a section is shown by its title. @type {Record<string, (value: string) => string>} */
+const FILTERS = {
+  section: (value) => `only the section ${value}`,
+  labeler: (value) => `only labels of ${value}`,
+  date_from: (value) => `labels from ${value} on`,
+  date_to: (value) => `labels up to ${value}`,
 };
 
 /** @param {number} value */
@@ -34,6 +43,9 @@ export function scores(passage) {
 /** How much of a passage is shown around its marks, where there is no answer. */
 const AROUND = 300;
 
+/** Returns the text of a passage with lines of documents that are wrapped inside a sentence as one; all places stay the same. @param {Passage} passage */
+const readable = ({ set_id, text }) => (set_id ? text : text.replace(/(?<=[^\s.:|])\n(?=[a-z])/g, " "));
+
 /** Returns the part of a passage around its marked places, without a place the beginning. @param {string} text @param {Citation[]} places */
 function excerpt(text, places) {
   if (!places.length) return [text];
@@ -47,6 +59,16 @@ function excerpt(text, places) {
 
 /** @param {number} ms */
 const seconds = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
+
+/**
+ * Returns what was searched for in place of a misspelt name, which has small letters, as the passages write it.
+ * @param {{written: string, name: string}} correction @param {Passage[]} passages
+ */
+function correctionWords({ written, name }, passages) {
+  const names = passages.flatMap(({ drug, moieties }) => [drug, ...moieties]);
+  const found = names.find((one) => one.toLowerCase() === name.toLowerCase()) ?? name;
+  return element("span", "corrected", "Showing results for ", element("strong", "", found), `, not for “${written}”. `);
+}
 
 export class Entry {
   /** @param {import("./service.js").Ask} ask @param {import("./service.js").Turn[]} history @param {Acts} acts */
@@ -65,12 +87,12 @@ export class Entry {
     this.standalone = element("p", "soft small asked");
     this.notice = element("div");
     this.text = new AnswerText((passage, places, opener) => this.acts.open(passage, places, this.corpus, opener));
-    this.after = element("div");
+    this.after = element("div", "after");
     this.list = element("ol", "passages");
     this.beside = element("aside", "", element("h3", "caption", "Passages"), this.list);
     this.beside.setAttribute("aria-label", "Passages found");
     const summary = element("summary", "", element("h2", "", ask.question), this.outcome);
-    const written = element("div", "", this.notice, this.text.element, this.after);
+    const written = element("div", "written", this.notice, this.text.element, this.after);
     const columns = element("div", "columns", written, this.beside);
     this.details = /** @type {HTMLDetailsElement} */ (
       element("details", "", summary, this.asked(), this.standalone, columns)
@@ -80,11 +102,18 @@ export class Entry {
   }
 
   asked() {
-    const { filter, strategy, k } = this.ask;
-    const only = Object.values(filter ?? {}).map((value) => `only ${value}`);
+    const { filter = {}, strategy, k } = this.ask;
     const title = strategy && `strategy: ${this.acts.strategyTitle(strategy)}`;
-    const parts = [this.corpus, ...only, title, k && `up to ${counted(k, "passage")}`];
-    return element("p", "soft small asked", parts.filter(Boolean).join(" · "));
+    const line = element("p", "soft small asked");
+    /** @param {string} section its title, "" while it is unknown */
+    const show = (section) => {
+      const shown = Object.entries({ ...filter, ...("section" in filter && { section: section || "that was chosen" }) });
+      const only = shown.map(([name, value]) => (FILTERS[name] ?? ((one) => `only ${one}`))(value));
+      line.textContent = [this.corpus, ...only, title, k && `up to ${counted(k, "passage")}`].filter(Boolean).join(" · ");
+    };
+    show("");
+    if (filter.section) void this.acts.sectionTitle(this.corpus, filter.section).then(show);
+    return line;
   }
 
   /** Prepares for the first or another attempt. */
@@ -113,8 +142,8 @@ export class Entry {
   /** @param {Answer} answer */
   showPassages(answer) {
     this.corpus = answer.index?.corpus ?? this.corpus;
-    const { passages, citations, standalone_question: standalone } = answer;
-    this.standalone.textContent = standalone === this.ask.question ? "" : `Answered as: ${standalone}`;
+    const { passages, citations, standalone_question: standalone, corrections = [] } = answer;
+    this.standalone.replaceChildren(...corrections.map((one) => correctionWords(one, passages)), standalone === this.ask.question ? "" : `Answered as: ${standalone}`);
     const ids = (/** @type {Passage[]} */ some) => some.map((one) => one.chunk_id).join("\n");
     if (ids(passages) !== ids(this.passages)) this.list.replaceChildren(...passages.map((one) => this.item(one)));
     this.passages = passages;
@@ -127,7 +156,7 @@ export class Entry {
       item.classList.toggle("cited", cited.has(one.n));
       const places = isQuoted(answer) ? citations.filter(({ n }) => n === one.n) : [];
       /** @type {Element} */ (item.querySelector(".tag")).textContent = isQuoted(answer) ? "marked" : "cited";
-      item.querySelector(".extract")?.replaceChildren(...excerpt(one.text, places));
+      item.querySelector(".extract")?.replaceChildren(...excerpt(readable(one), places));
     });
   }
 

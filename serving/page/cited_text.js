@@ -124,8 +124,10 @@ export class AnswerText {
   citation(passage, at) {
     const made = (this.buttons[this.used] ??= button("", "citation", () => {}));
     this.used += 1;
-    made.textContent = `[${passage.n}]`;
-    const about = [passage.title, sectionWords(passage.section), uploadedWords(passage)].filter(Boolean).join(", ");
+    const pages = [...new Set(this.placesOf(passage.n, at).map((one) => one.page || passage.page))].filter(Boolean);
+    const page = pages.length ? pages.join(", ") : passage.page;
+    made.textContent = page ? `[${passage.n}, p. ${page}]` : `[${passage.n}]`;
+    const about = [passage.title, sectionWords(passage.section), page && `page ${page}`, uploadedWords(passage)].filter(Boolean).join(", ");
     made.setAttribute("aria-label", `Passage ${passage.n}: ${about}`);
     made.onclick = () => this.open(passage, this.placesOf(passage.n, at), made);
     return made;

@@ -44,7 +44,9 @@ def test_a_list_is_quoted_with_its_items() -> None:
 def test_only_marks_before_an_item_are_left_out() -> None:
     """What looks like one inside a statement would take digits of a number with it."""
     row = found("row", text="Second- or third-degree block | VELORA (N = 602) n (%): 104 (17)", set_id="s1")
-    assert quote_statements("block", [row])[0] == "“Second- or third-degree block | VELORA (N = 602) n (%): 104 (17)” [1]"
+    assert (
+        quote_statements("block", [row])[0] == "“Second- or third-degree block | VELORA (N = 602) n (%): 104 (17)” [1]"
+    )
 
 
 def test_rows_of_a_table_are_statements_each() -> None:
