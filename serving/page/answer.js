@@ -1,5 +1,5 @@
 // A question with its answer. While the answer arrives, existing elements stay in place, because they may have the focus.
-import { AnswerText, marked, markedText, moietiesOf } from "./cited_text.js";
+import { AnswerText, marked, markedText, moietiesOf, pagesOf } from "./cited_text.js";
 import { button, counted, element, number, sectionWords } from "./dom.js";
 import { saveJson, saveMarkdown } from "./exporting.js";
 import { linkOf } from "./form.js";
@@ -15,11 +15,12 @@ import { ServiceError } from "./service.js";
  *   sectionTitle: (corpus: string, section: string) => Promise<string>}} Acts
  */
 
-/** @param {Passage} passage */
-export const sourceOf = (passage) => {
-  const { set_id, document_id, labeler, version, effective_date, page } = passage;
+/** Returns what a passage is from; of several pages, those of the cited places. @param {Passage} passage @param {Citation[]} [places] */
+export const sourceOf = (passage, places = []) => {
+  const { set_id, document_id, labeler, version, effective_date } = passage;
   const date = effective_date ? `label of ${effective_date}, version ${version}` : "";
-  const about = set_id ? [labeler, date, `set id ${set_id}`] : [page && `page ${page}`, `document ${document_id}`];
+  const pages = pagesOf(passage, places);
+  const about = set_id ? [labeler, date, `set id ${set_id}`] : [pages && `page ${pages}`, `document ${document_id}`];
   return [uploadedWords(passage), ...about].filter(Boolean).join(", ");
 };
 
@@ -154,7 +155,9 @@ export class Entry {
     passages.forEach((one, at) => {
       const item = this.list.children[at];
       item.classList.toggle("cited", cited.has(one.n));
-      const places = isQuoted(answer) ? citations.filter(({ n }) => n === one.n) : [];
+      const all = citations.filter(({ n }) => n === one.n);
+      const places = isQuoted(answer) ? all : [];
+      /** @type {Element} */ (item.querySelector(".source")).textContent = sourceOf(one, all);
       /** @type {Element} */ (item.querySelector(".tag")).textContent = isQuoted(answer) ? "marked" : "cited";
       item.querySelector(".extract")?.replaceChildren(...excerpt(readable(one), places));
     });
@@ -168,7 +171,7 @@ export class Entry {
     title.prepend(element("span", "number", String(passage.n)), " ");
     const section = passage.section ? element("p", "section", sectionWords(passage.section)) : null;
     const cited = element("span", "tag", "cited");
-    const about = element("p", "soft small", scores(passage), cited, element("br"), sourceOf(passage));
+    const about = element("p", "soft small", scores(passage), cited, element("br"), element("span", "source", sourceOf(passage)));
     return element("li", "", title, uploadedTag(passage), section, element("p", "extract", passage.text), about);
   }
 
@@ -213,7 +216,7 @@ export class Entry {
   /** @param {string} text */
   asText(text) {
     const sources = this.passages.filter((one, at) => this.list.children[at].classList.contains("cited"));
-    const parts = (/** @type {Passage} */ one) => [one.title, sectionWords(one.section), sourceOf(one)].filter(Boolean);
+    const parts = (/** @type {Passage} */ one) => [one.title, sectionWords(one.section), sourceOf(one, this.citations.filter(({ n }) => n === one.n))].filter(Boolean);
     const lines = sources.map((one) => `[${one.n}] ${parts(one).join(", ")}`);
     return [this.ask.question, text, lines.join("\n")].filter(Boolean).join("\n\n");
   }

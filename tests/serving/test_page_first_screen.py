@@ -9,6 +9,7 @@ import pytest
 
 from serving.retriever import CorpusStore
 from tests.conftest import EXAMPLES
+from tests.documents.files import make_pdf
 from tests.serving.local_service import LocalBackend, service
 from tests.serving.page_server import MARKUP, NAMES, PASSAGES, PageServer
 
@@ -129,7 +130,24 @@ def test_a_citation_of_a_pdf_shows_its_page(page: Page, server: PageServer) -> N
     ask(page)
     expect(page.locator(".citation")).to_have_text("[1, p. 7]")
     section = "DOSAGE & ADMINISTRATION › Recommended Dosage"
+    expect(page.locator(".passages li").first).to_contain_text("cited")
     expect(page.locator(".citation")).to_have_accessible_name(f"Passage 1: Velocimab tablets, {section}, page 7")
+
+
+def test_a_wrapped_sentence_of_a_pdf_is_marked_whole_with_its_page(context: BrowserContext, tmp_path: Path) -> None:
+    lines = "The shelf life of opened bottles of Zelbor is limited to six weeks by the\nholder of the\nauthorisation."
+    (tmp_path / "zelbor.pdf").write_bytes(make_pdf(["Zelbor handbook", f"Shelf life\n{lines}"], title="Zelbor"))
+    places = {"own": str(tmp_path / "index")}
+    command = ["index", "--documents", str(tmp_path / "zelbor.pdf"), "--words-only", "--out", places["own"], "--quiet"]
+    assert main(command) == 0
+    world = LocalBackend(names_of_corpora=("own",), store=CorpusStore(places, None), places=places)
+    with service(world) as real:
+        page = opened(context, real.url)
+        ask(page, "What is the shelf life of opened bottles?")
+        expect(page.locator(".passages mark")).to_have_text(lines.replace("\n", " "))
+        expect(page.locator(".passages li")).to_contain_text("page 2, document")
+        page.locator(".passages .title").click()
+        expect(page.locator("#panel-facts")).to_contain_text("Page2")
 
 
 COMPARED = """async ([drug, other]) => {
