@@ -84,6 +84,8 @@ export class Entry {
     this.passages = [];
     /** @type {Citation[]} */
     this.citations = [];
+    /** The elements of the passages, in the order of these. @type {HTMLElement[]} */
+    this.items = [];
     this.outcome = element("span", "outcome");
     this.standalone = element("p", "soft small asked");
     this.notice = element("div");
@@ -121,6 +123,7 @@ export class Entry {
   reset() {
     this.passages = [];
     this.citations = [];
+    this.items = [];
     this.text.reset();
     for (const part of [this.standalone, this.notice, this.after, this.list]) part.replaceChildren();
     this.beside.hidden = true;
@@ -146,14 +149,14 @@ export class Entry {
     const { passages, citations, standalone_question: standalone, corrections = [] } = answer;
     this.standalone.replaceChildren(...corrections.map((one) => correctionWords(one, passages)), standalone === this.ask.question ? "" : `Answered as: ${standalone}`);
     const ids = (/** @type {Passage[]} */ some) => some.map((one) => one.chunk_id).join("\n");
-    if (ids(passages) !== ids(this.passages)) this.list.replaceChildren(...passages.map((one) => this.item(one)));
+    if (ids(passages) !== ids(this.passages)) this.items = passages.map((one) => this.item(one));
     this.passages = passages;
     this.text.passages = passages;
     this.citations = citations;
     this.beside.hidden = !passages.length;
     const cited = new Set(citations.map((one) => one.n));
     passages.forEach((one, at) => {
-      const item = this.list.children[at];
+      const item = this.items[at];
       item.classList.toggle("cited", cited.has(one.n));
       const all = citations.filter(({ n }) => n === one.n);
       const places = isQuoted(answer) ? all : [];
@@ -161,6 +164,10 @@ export class Entry {
       /** @type {Element} */ (item.querySelector(".tag")).textContent = isQuoted(answer) ? "marked" : "cited";
       item.querySelector(".extract")?.replaceChildren(...excerpt(readable(one), places));
     });
+    // Without an answer, those with a quotation come first; uploads may be found before or after others.
+    const first = isQuoted(answer) ? this.items.filter((_, at) => cited.has(passages[at].n)) : [];
+    const shown = [...first, ...this.items.filter((one) => !first.includes(one))];
+    if (shown.length !== this.list.children.length || shown.some((one, at) => one !== this.list.children[at])) this.list.replaceChildren(...shown);
   }
 
   /** @param {Passage} passage */
@@ -215,7 +222,7 @@ export class Entry {
 
   /** @param {string} text */
   asText(text) {
-    const sources = this.passages.filter((one, at) => this.list.children[at].classList.contains("cited"));
+    const sources = this.passages.filter((_, at) => this.items[at].classList.contains("cited"));
     const parts = (/** @type {Passage} */ one) => [one.title, sectionWords(one.section), sourceOf(one, this.citations.filter(({ n }) => n === one.n))].filter(Boolean);
     const lines = sources.map((one) => `[${one.n}] ${parts(one).join(", ")}`);
     return [this.ask.question, text, lines.join("\n")].filter(Boolean).join("\n\n");

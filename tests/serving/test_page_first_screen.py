@@ -97,6 +97,8 @@ def test_examples_on_real_labels_have_quotations(context: BrowserContext, tmp_pa
             assert box and 0 <= box["y"] < 500
             page.get_by_role("button", name="New conversation").click()
         ask(page, "What is the maximum dose of Telvnato?")
+        cited = page.locator(".passages li").evaluate_all("all => all.map((one) => one.classList.contains('cited'))")
+        assert cited == sorted(cited, reverse=True) and len({*cited}) == 2  # those with quotations are the first
         expect(page.locator("article").first).to_contain_text("Showing results for TELVANTO, not for “Telvnato”.")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
