@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,22 +30,13 @@ def run(main: Callable[..., int]) -> None:
     app()
 
 
-def read_documents(
-    paths: Sequence[str] = (), *, most: int | None = None, set_ids: Collection[str] = ("",)
-) -> list[bytes]:
-    """Read documents under the paths, by default the real prescription labels.
-
-    Args:
-        paths: files, folders and archives.
-        most: read the first sources alone.
-        set_ids: read those files of a bulk release, which names them by set id, that are these labels.
-    """
+def read_documents(paths: Sequence[str] = ()) -> list[bytes]:
+    """Read the documents of files, folders and archives, by default the real prescription labels."""
     from fdarx_core.labels import find_sources, read_source
     from fdarx_core.records import Reject
 
-    sources = find_sources(list(paths) or [str(PRESCRIPTION_LABELS)]).sources[:most]
-    named = [source for source in sources if any(set_id in source.name for set_id in set_ids)]
-    found = (document for source in named for document in read_source(source))
+    sources = find_sources(list(paths) or [str(PRESCRIPTION_LABELS)]).sources
+    found = (document for source in sources for document in read_source(source))
     return [document[1] for document in found if not isinstance(document, Reject)]
 
 

@@ -19,7 +19,7 @@ import json
 import statistics
 import tempfile
 import urllib.request
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -120,26 +120,19 @@ async def whole_path(url: str, requests: int) -> int:
     return answered
 
 
-async def bodies_sent(requests: int, send: Callable[[bytes], Awaitable[bool]]) -> int:
-    """Send the prepared bodies, `IN_FLIGHT` at a time; return the number of those that were answered."""
-    bodies = iter(ready_bodies(requests))
-
-    async def worker() -> int:
-        return sum([await send(body) for body in bodies])
-
-    return sum(await asyncio.gather(*(worker() for _ in range(IN_FLIGHT))))
-
-
 async def raw_aiohttp(url: str, requests: int) -> int:
-    """Send prepared bytes through one session and parse the replies as JSON: the floor."""
-    headers = {"Content-Type": "application/json"}
+    """Send prepared bytes through one session, `IN_FLIGHT` at a time, and parse the replies as JSON: the floor."""
+    headers, bodies = {"Content-Type": "application/json"}, iter(ready_bodies(requests))
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=IN_FLIGHT)) as session:
 
-        async def send(body: bytes) -> bool:
-            async with session.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
-                return bool(orjson.loads(await reply.read())["choices"])
+        async def worker() -> int:
+            answered = 0
+            for body in bodies:
+                async with session.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
+                    answered += bool(orjson.loads(await reply.read())["choices"])
+            return answered
 
-        return await bodies_sent(requests, send)
+        return sum(await asyncio.gather(*(worker() for _ in range(IN_FLIGHT))))
 
 
 @cache

@@ -21,8 +21,7 @@ from typing import Literal
 from benchmarks import read_documents, run
 from fdarx_core.labels import parse_document
 from fdarx_core.records import Label, Passage
-from fdarx_core.verify import open_engine, verify
-from fdarx_core.verify.engine import TextPair
+from fdarx_core.verify import TextPair, open_engine, verify
 
 EDITS = ("number", "drug", "not", "order", "row")
 LEAST_VERBATIM = 0.97

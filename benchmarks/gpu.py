@@ -30,8 +30,8 @@ from fdarx_core.retrieval.index.vectors import load_faiss
 from fdarx_core.retrieval.models import device
 from fdarx_core.tuning.answerer_training import TuningSpec, load_model, lora_config
 from fdarx_core.tuning.trainer import load_library
+from fdarx_core.verify import TextPair
 from fdarx_core.verify.cross_encoder import CrossEncoder
-from fdarx_core.verify.engine import TextPair
 from tests.retrieval import tiny_rerankers
 from tests.verify import tiny_nli
 

@@ -45,9 +45,9 @@ def measured(*command: str) -> tuple[dict[str, Any], float, float]:
     """Run a command of FDARx; return its JSON, its CPU seconds, and its peak of resident memory in MiB."""
     job = [sys.executable, "-m", "jobs.cli", *command, "--json", "-q"]
     done = subprocess.run([sys.executable, "-c", _MEASURE, *job], stdout=subprocess.PIPE, check=True)
-    told, _, used = done.stdout.decode().rstrip().rpartition("\n")
+    result, _, used = done.stdout.decode().rstrip().rpartition("\n")
     seconds, peak = map(float, used.split())
-    return json.loads(told), seconds, peak / 1024
+    return json.loads(result), seconds, peak / 1024
 
 
 def release(path: Path, labels: Sequence[bytes], changed: int) -> str:

@@ -15,7 +15,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,7 +25,9 @@ from typing import Any
 from benchmarks import PRESCRIPTION_LABELS, run
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ResponseStore
-from fdarx_core.pipeline.build import Build, BuildSetup
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build import Build
+from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.executor import Executor, Work
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.ray_executor import RayExecutor
@@ -45,79 +47,67 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 def prepared(out: str, labels: str, executor: Executor, sample: int | None = None) -> Build:
     """Return a build into a new run directory, whose labels are identified."""
     run = RunDirectory.begin(out, job="benchmark", config={}, versions={})
-    spec = BuildSetup(find_sources([labels]), Selection(sample=sample))
-    build = Build(run=run, executor=executor, progress=lambda *_: None, spec=spec)
+    build = Build(
+        run=run,
+        executor=executor,
+        progress=lambda *_: None,
+        clients=ClientPool(baseline()),
+        inputs=find_sources([labels]),
+        selection=Selection(sample=sample),
+    )
     build.prepare(planned=False)
     return build
 
 
-def work_on(build: Build, parts: Sequence[Part]) -> Work:
-    """Return the work on some parts of a build."""
+def work_on(build: Build, folder: str, parts: Sequence[Part]) -> Work:
+    """Return the work of a build on some parts, to be written into a new run."""
+    build.run = RunDirectory.begin(folder, job="benchmark", config={}, versions={})
     store = ResponseStore(build.run.file("responses"))
     store.index()
     [(stage, _)] = build.stages(planned=False)
     return build.work([(stage, parts)], store, planned=False)
 
 
-def run_through(executor: Executor, work: Work) -> None:
-    """Make the parts by an executor."""
-    for _ in executor.run(work):
-        pass
-
-
-class PlainProcesses:
-    """Processes that share the parts of some work, without Ray."""
-
-    def __init__(self, number: int) -> None:
-        self._pool = ProcessPoolExecutor(number, mp_context=get_context("spawn"))
-
-    def __call__(self, work: Work) -> None:
-        """Make the parts."""
-        [(stage, parts)] = work.stages
-        list(self._pool.map(_make, [(stage, part, work.answer) for part in parts]))
-
-    def close(self) -> None:
-        self._pool.shutdown()
-
-
-def _make(item: tuple[Any, Part, Any]) -> None:
+def make_part(item: tuple[Any, Part, Any]) -> None:
+    """Make a part in a plain process, from its stage, the part and what answers requests."""
     stage, part, answer = item
     stage.write(part.number, run_steps(stage.steps, stage.read(part), answer))
 
 
 def compare(folder: str, labels: str, cpus: int, sample: int | None, rounds: int) -> float:
     """Print the seconds and CPU seconds of each way; return the median ratio of the flow to the loop."""
-    plain, on_ray, local = PlainProcesses(cpus), RayExecutor(), LocalExecutor()
+    pool, on_ray, local = ProcessPoolExecutor(cpus, mp_context=get_context("spawn")), RayExecutor(), LocalExecutor()
     build = prepared(f"{folder}/labels", labels, local, sample)
     [(_, parts)] = build.stages(planned=False)
-    ways: dict[str, Callable[[Work], None]] = {
-        "loop": lambda work: run_through(local, work),
-        f"flow on {cpus} CPUs": lambda work: run_through(on_ray, work),
-        f"{cpus} plain processes": plain,
+
+    def on_plain_processes(work: Work) -> Iterable[Any]:
+        [(stage, parts)] = work.stages
+        return pool.map(make_part, [(stage, part, work.answer) for part in parts])
+
+    ways: dict[str, Callable[[Work], Iterable[Any]]] = {
+        "loop": local.run,
+        f"flow on {cpus} CPUs": on_ray.run,
+        f"{cpus} plain processes": on_plain_processes,
     }
     for name, way in ways.items():
-        way(_in_new_run(build, f"{folder}/warm {name}", parts[:_WARM_PARTS]))
+        list(way(work_on(build, f"{folder}/warm {name}", parts[:_WARM_PARTS])))
     print(f"{len(build.corpus.labels)} labels in {len(parts)} parts")
     print(f"| | seconds | over the loop | CPU s: {DRIVER} | {WORKER} | {SYSTEM} |\n|---|--:|--:|--:|--:|--:|")
     ratios: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(rounds):
         seconds: dict[str, float] = {}
         for name, way in ways.items():
-            work = _in_new_run(build, f"{folder}/{turn} {name}", parts)
+            work = work_on(build, f"{folder}/{turn} {name}", parts)
             before, start = cpu_seconds(), time.perf_counter()
-            way(work)
-            seconds[name], used = time.perf_counter() - start, cpu_since(before)
+            list(way(work))
+            seconds[name], after = time.perf_counter() - start, cpu_seconds()
             ratios[name].append(seconds[name] / seconds["loop"])
-            cpu = " | ".join(f"{used.get(kind, 0):.1f}" for kind in (DRIVER, WORKER, SYSTEM))
+            # without the seconds of processes that have ended
+            used = {kind: after[kind] - before[kind] if kind in after else 0 for kind in (DRIVER, WORKER, SYSTEM)}
+            cpu = " | ".join(f"{number:.1f}" for number in used.values())
             print(f"| {name} | {seconds[name]:.1f} | {ratios[name][-1]:.2f} | {cpu} |", flush=True)
-    plain.close()
+    pool.shutdown()
     return median(ratios[f"flow on {cpus} CPUs"])
-
-
-def _in_new_run(build: Build, folder: str, parts: Sequence[Part]) -> Work:
-    """Return the work of a build on some parts, to be written into another run."""
-    build.run = RunDirectory.begin(folder, job="benchmark", config={}, versions={})
-    return work_on(build, parts)
 
 
 def cpu_seconds() -> Counter[str]:
@@ -130,11 +120,6 @@ def cpu_seconds() -> Counter[str]:
         except OSError:
             continue
     return found
-
-
-def cpu_since(before: Counter[str]) -> dict[str, float]:
-    """Return the CPU seconds since an earlier `cpu_seconds`, by kind, without those of processes that have ended."""
-    return {kind: seconds - before[kind] for kind, seconds in cpu_seconds().items()}
 
 
 def _kind(pid: int) -> str:

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -36,46 +35,33 @@ QUESTIONS_PER_LABEL = 24
 QUESTIONS = Path(__file__).parent / "marked" / "label_evidence.jsonl"
 
 Tops = list[list[int]]
-
+Rank = Callable[[Sequence[str]], Tops]
+"""Returns the best passages of a label for each question, by their positions."""
 LabelQuestions = tuple[list[str], list[str]]
 """The search texts of a label's passages, and its questions."""
 
 
-class Ours:
-    """The retriever `bm25`."""
+def index_with_fdarx(texts: Sequence[str]) -> Rank:
+    """Index a label for the retriever `bm25`."""
+    collection = Collection(texts)
+    _ = collection.bm25  # made at its first use
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.collection = Collection(texts)
-        _ = self.collection.bm25  # made at its first use
-
-    def rank(self, questions: Sequence[str]) -> Tops:
-        found = get_retriever("bm25").rank(Queries(questions), self.collection, K)
+    def rank(questions: Sequence[str]) -> Tops:
+        found = get_retriever("bm25").rank(Queries(questions), collection, K)
         return [[position for position, _ in ranked] for ranked in found]
 
+    return rank
 
-class RankBm25:
-    """rank-bm25, as in its documentation."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.index = BM25Okapi([tokenize(text) for text in texts])
+def index_with_rank_bm25(texts: Sequence[str]) -> Rank:
+    """Index a label with rank-bm25, as in its documentation."""
+    index = BM25Okapi([tokenize(text) for text in texts])
 
-    def rank(self, questions: Sequence[str]) -> Tops:
-        scores = (self.index.get_scores(tokenize(question)) for question in questions)
+    def rank(questions: Sequence[str]) -> Tops:
+        scores = (index.get_scores(tokenize(question)) for question in questions)
         return [np.argsort(-row, kind="stable")[:K].tolist() for row in scores]
 
-
-@dataclass
-class Round:
-    """What one engine did in one round: the CPU seconds for indexing and for ranking, and its rankings."""
-
-    indexing: float
-    ranking: float
-    tops: Tops
-
-    @property
-    def all(self) -> float:
-        """The CPU seconds in all."""
-        return self.indexing + self.ranking
+    return rank
 
 
 def real_labels() -> Iterator[LabelQuestions]:
@@ -87,13 +73,13 @@ def real_labels() -> Iterator[LabelQuestions]:
         yield [passage_search_text(passage) for passage in passages], rng.sample(questions, QUESTIONS_PER_LABEL)
 
 
-def run_round(engine: type[Ours] | type[RankBm25], labels: Sequence[LabelQuestions]) -> Round:
-    """Index all labels, then rank the passages of each."""
-    gc.collect()  # so that an engine does not pay for the garbage of another
-    indexed, indexing = cpu_timed(lambda: [engine(texts) for texts, _ in labels])
-    asked = [(index, questions) for index, (_, questions) in zip(indexed, labels, strict=True)]
-    tops, ranking = cpu_timed(lambda: [top for index, questions in asked for top in index.rank(questions)])
-    return Round(indexing, ranking, tops)
+def run_round(index: Callable[[Sequence[str]], Rank], labels: Sequence[LabelQuestions]) -> tuple[float, float, Tops]:
+    """Index all labels, then rank the passages of each; return the CPU seconds of both, and the rankings."""
+    gc.collect()  # so that a library does not pay for the garbage of the other
+    indexed, indexing = cpu_timed(lambda: [index(texts) for texts, _ in labels])
+    asked = [(rank, questions) for rank, (_, questions) in zip(indexed, labels, strict=True)]
+    tops, ranking = cpu_timed(lambda: [top for rank, questions in asked for top in rank(questions)])
+    return indexing, ranking, tops
 
 
 def main() -> int:
@@ -103,20 +89,19 @@ def main() -> int:
     print(f"{count} questions on {len(labels)} labels, {sum(len(texts) for texts, _ in labels)} passages")
     rounds = []
     for _ in range(ROUNDS):
-        one = {engine: run_round(engine, labels) for engine in (RankBm25, Ours)}
-        rounds.append(one)
-        times = (f"{engine.__name__} {did.indexing:.2f} + {did.ranking:.2f} s" for engine, did in one.items())
+        theirs, ours = run_round(index_with_rank_bm25, labels), run_round(index_with_fdarx, labels)
+        rounds.append((theirs, ours))
+        times = (f"{name} {did[0]:.2f} + {did[1]:.2f} s" for name, did in (("RankBm25", theirs), ("Ours", ours)))
         print(f"  indexing + ranking: {'   '.join(times)}")
-    ranking = median(one[RankBm25].ranking / one[Ours].ranking for one in rounds)
-    everything = median(one[RankBm25].all / one[Ours].all for one in rounds)
-    rate = count / median(one[Ours].ranking for one in rounds)
+    ranking = median(theirs[1] / ours[1] for theirs, ours in rounds)
+    everything = median(sum(theirs[:2]) / sum(ours[:2]) for theirs, ours in rounds)
+    rate = count / median(ours[1] for _, ours in rounds)
     print(f"rank-bm25 ÷ ours, ranking, median: {ranking:.2f} (at least {LEAST_RANKING}); ours {rate:.0f} q/s")
     print(f"rank-bm25 ÷ ours, with indexing, median: {everything:.2f} (at least {LEAST_ALL})")
-    last = rounds[-1]
-    equal = np.mean([a == b for a, b in zip(last[Ours].tops, last[RankBm25].tops, strict=True)])
+    their_tops, our_tops = (found[2] for found in rounds[-1])
+    equal = np.mean([a == b for a, b in zip(our_tops, their_tops, strict=True)])
     print(f"same ordered top {K} as rank-bm25: {equal:.2%} of questions")
-    fast = ranking >= LEAST_RANKING and everything >= LEAST_ALL
-    return int(not fast or last[Ours].tops != last[RankBm25].tops)
+    return int(ranking < LEAST_RANKING or everything < LEAST_ALL or our_tops != their_tops)
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def evaluate(
     folder = _out(out, "evaluate")
     if predictions is not None and not isinstance(predictions, (str, PathLike)):
         predictions = _write_lines(folder, "predictions", predictions)
-    given = {"benchmark": benchmark, "models": list(models), "out": folder, "predictions": predictions}
-    return EvaluateSpec.of(**given, metrics=metrics, **options).run()
+    inputs = {"benchmark": benchmark, "models": list(models), "predictions": predictions}
+    return EvaluateSpec.of(**inputs, out=folder, metrics=metrics, **options).run()
 
 
 def evaluate_rag(
@@ -166,13 +166,13 @@ def score_factuality(
     from fdarx_core.specs.factuality import FactualitySpec
 
     folder = _out(out, "factuality")
-    given: dict[str, Any] = {"predictions": answers, "evidence": evidence, "out": folder}
+    inputs: dict[str, Any] = {"predictions": answers, "evidence": evidence, "references": references}
     if not isinstance(answers, (str, PathLike)) and not all(isinstance(row, (str, PathLike)) for row in answers):
-        given["predictions"] = _write_lines(folder, "answers", answers)
+        inputs["predictions"] = _write_lines(folder, "answers", answers)
     if not isinstance(evidence, (str, PathLike)):
         texts = ({"text": text} for text in evidence)
-        given["evidence"] = f"file:{_write_lines(folder, 'evidence', texts)}"
-    run = FactualitySpec.of(**given, claims=model, references=references, **options).run()
+        inputs["evidence"] = f"file:{_write_lines(folder, 'evidence', texts)}"
+    run = FactualitySpec.of(**inputs, out=folder, claims=model, **options).run()
     kinds = ("scores", "claims", "verdicts", "flags")
     parts = [read_rows(run, number, kinds) for number in range(run.info()["parts"])]
     return FactualityResult(run=run, **{kind: [row for part in parts for row in part[kind]] for kind in kinds})
@@ -204,8 +204,8 @@ def finetune_answerer(
     """
     from fdarx_core.specs.finetune import FinetuneAnswererSpec
 
-    given = {"questions": questions, "model": model, "out": _out(out, "finetune")}
-    return FinetuneAnswererSpec.of(**given, **options).run()
+    folder = _out(out, "finetune")
+    return FinetuneAnswererSpec.of(questions=questions, model=model, out=folder, **options).run()
 
 
 def finetune_retriever(

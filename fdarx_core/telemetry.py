@@ -1,6 +1,6 @@
 """Traces by OpenTelemetry, sent over OTLP/HTTP where OTEL_EXPORTER_OTLP_ENDPOINT or …_TRACES_ENDPOINT is set.
 
-Where neither is set, nothing is imported, and a span costs two look-ups in the environment. Spans have no content of
+Where neither is set, spans are those of OpenTelemetry's API, which record nothing. Spans have no content of
 prompts, replies, questions or messages of errors. The other variables of OpenTelemetry's SDK hold as well, such as
 OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and OTEL_EXPORTER_OTLP_HEADERS.
 """
@@ -15,6 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, TypeAlias
+
+from opentelemetry import context, trace
+from opentelemetry.trace import Span as Span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PARENT_VARIABLE = "TRACEPARENT"
@@ -35,51 +39,20 @@ def is_enabled() -> bool:
     return bool(os.environ.get(traces) or os.environ.get(general)) and _provider() is not None
 
 
-class Span:
-    """A span that has begun. `recorded` is that of OpenTelemetry, None where no spans are sent, and after its end."""
-
-    __slots__ = ("recorded",)
-
-    def __init__(self, recorded: Any = None) -> None:
-        self.recorded = recorded
-
-    def set(self, attributes: Attributes) -> None:
-        """Add attributes, which have names of the semantic conventions of OpenTelemetry, or begin with `fdarx.`."""
-        if self.recorded is not None:
-            self.recorded.set_attributes(attributes)
-
-    def fail(self, error_type: str) -> None:
-        """Note that what the span is of has failed. `error_type` is a name to count by, not a message."""
-        if self.recorded is not None:
-            from opentelemetry.trace import StatusCode
-
-            self.recorded.set_attribute("error.type", error_type)
-            self.recorded.set_status(StatusCode.ERROR)
-
-    def rename(self, name: str) -> None:
-        """Give the span another name."""
-        if self.recorded is not None:
-            self.recorded.update_name(name)
-
-    def end(self) -> None:
-        """End the span; what is called after that has no effect."""
-        if self.recorded is not None:
-            self.recorded.end()
-            self.recorded = None
-
-
 def start_span(name: str, attributes: Attributes | None = None, *, kind: Kind = "internal", parent: str = "") -> Span:
     """Return a span, with the arguments of `span`; the caller ends it. No other span will be below it."""
-    if not is_enabled():
-        return Span()
-    from opentelemetry import trace
-
     above = parent
     if not above and not trace.get_current_span().get_span_context().is_valid:
         above = os.environ.get(PARENT_VARIABLE, "")
-    context = _context_of(above) if above else None
+    tracer = _provider().get_tracer("fdarx") if is_enabled() else trace.NoOpTracer()
     kinds = trace.SpanKind[kind.upper()]
-    return Span(_provider().get_tracer("fdarx").start_span(name, context, kinds, attributes, record_exception=False))
+    return tracer.start_span(name, _context_of(above) if above else None, kinds, attributes, record_exception=False)
+
+
+def fail(failed: Span, error_type: str) -> None:
+    """Note that what the span is of has failed. `error_type` is a name to count by, not a message."""
+    failed.set_attribute("error.type", error_type)
+    failed.set_status(trace.StatusCode.ERROR)
 
 
 @contextmanager
@@ -90,21 +63,16 @@ def span(
 
     Args:
         name: its name, of which there are few different ones.
-        attributes: as for `Span.set`.
+        attributes: they have names of the semantic conventions of OpenTelemetry, or begin with `fdarx.`.
         kind: its kind.
         parent: the span above it, as `trace_parent` returns it; "" for the current one, or that of TRACEPARENT.
     """
     started = start_span(name, attributes, kind=kind, parent=parent)
-    if started.recorded is None:
-        yield started
-        return
-    from opentelemetry import trace
-
     try:
-        with trace.use_span(started.recorded, record_exception=False, set_status_on_exception=False):
+        with trace.use_span(started, record_exception=False, set_status_on_exception=False):
             yield started
     except BaseException as error:
-        started.fail(type(error).__name__)
+        fail(started, type(error).__name__)
         raise
     finally:
         started.end()
@@ -112,12 +80,9 @@ def span(
 
 def trace_parent() -> str:
     """Return the current span in the form of W3C's header, for another process; "" where there is none."""
-    if not is_enabled():
-        return ""
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
     carrier: dict[str, str] = {}
-    TraceContextTextMapPropagator().inject(carrier)
+    if is_enabled():
+        TraceContextTextMapPropagator().inject(carrier)
     return carrier.get("traceparent", "")
 
 
@@ -127,8 +92,6 @@ def below(parent: str) -> Iterator[None]:
     if not (parent and is_enabled()):
         yield
         return
-    from opentelemetry import context
-
     token = context.attach(_context_of(parent))
     try:
         yield
@@ -182,8 +145,6 @@ _UNRESPONSIVE = threading.Event()
 
 
 def _context_of(parent: str) -> Any:
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
     return TraceContextTextMapPropagator().extract({"traceparent": parent})
 
 
@@ -194,7 +155,6 @@ def _provider() -> Any:
     None where the libraries are missing.
     """
     try:
-        from opentelemetry import trace
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
         from opentelemetry.sdk.trace import TracerProvider

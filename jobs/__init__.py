@@ -30,9 +30,9 @@ def wrong_arguments() -> Iterator[None]:
         stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
 
 
-def exit_code(job: Callable[[], object], *wrong: type[Exception]) -> int:
+def exit_code(job: Callable[[], object]) -> int:
     """Return the job's exit code: its own, 2 after one line for wrong arguments, 3 where it was stopped while asking,
-    130 where it was interrupted. `wrong` is what its wrong arguments raise beside the errors of storage and models."""
+    130 where it was interrupted."""
     try:
         code = job()
     except KeyboardInterrupt:
@@ -47,7 +47,7 @@ def exit_code(job: Callable[[], object], *wrong: type[Exception]) -> int:
         if isinstance(error, AskingStopped):
             print(f"stopped: {error}", file=sys.stderr)
             return STOPPED
-        if isinstance(error, (StorageError, ModelsError, ModelMissing, PluginError, *wrong)):
+        if isinstance(error, (StorageError, ModelsError, ModelMissing, PluginError)):
             stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
         cause = getattr(error, "cause", error)
         if isinstance(cause, ModuleNotFoundError) and (line := remedy(cause)):

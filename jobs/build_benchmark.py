@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fdarx_core.specs.build import BuildSpec
-from jobs import exit_code
 from jobs.cli import run_as
 
 if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
@@ -16,10 +15,6 @@ if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
 
 NO_QUESTIONS = 1
 """The exit code of a build that made no question."""
-_BOUND = (
-    "An upper bound: models write fewer questions than they are asked for, and filters drop some. For what to expect, "
-    "build some labels (--sample 30 --out PILOT), and give --pilot PILOT."
-)
 _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
@@ -35,16 +30,9 @@ def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
 
     0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking, 130 interrupted.
     """
-    from fdarx_core.pipeline.build import EmptySelection
     from jobs.session import carry_out
 
-    def work() -> int:
-        note = _BOUND if config.generator != "baseline" and not config.pilot else ""
-        return carry_out(
-            config, _PHASES, "build", _tell, busy_text="looking for labels", expected=config.expected, plan_note=note
-        )
-
-    return exit_code(work, EmptySelection)
+    return carry_out(config, _PHASES, _tell, busy_text="looking for labels")
 
 
 def _tell(run: RunDirectory, config: BuildSpec) -> int:
@@ -124,7 +112,7 @@ def _tell_audit(audit: dict[str, Any]) -> None:
 
     if not audit.get("figures"):
         return
-    rows = [audit_row(one) for one in audit["figures"]]
+    rows = [audit_row(figure) for figure in audit["figures"]]
     measured = [row for row in rows if row.value]
     print("artifact audit: what the questions give away without the labels, with 95 % intervals")
     if audit.get("note"):

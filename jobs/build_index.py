@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Annotated
 
@@ -14,11 +13,10 @@ from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.specs.index import IndexSpec
 from jobs import wrong_arguments
 from jobs.cli import run_as
-from jobs.output import print_json
+from jobs.output import print_json, tell_rejects
 from jobs.progress import busy
 from jobs.session import session
 
-_WHY_SHOWN = 5
 _PHASES = {"identify": "files identified", "index": "documents read"}
 
 
@@ -26,10 +24,10 @@ _PHASES = {"identify": "files identified", "index": "documents read"}
 def index(*, config: Annotated[IndexSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
     with busy("looking for documents", quiet=config.quiet):
-        opened = config.open()
-    executor_name: ExecutorName = config.executor if opened.long or config.executor != "auto" else "local"
-    with session(config, _PHASES, read=[opened.model], executor=executor_name) as (progress, executor):
-        indexing = opened.run(executor, progress)
+        indexing = config.open()
+    executor_name: ExecutorName = config.executor if indexing.long or config.executor != "auto" else "local"
+    with session(config, _PHASES, read=[indexing.model], executor=executor_name) as (progress, executor):
+        indexing.run(executor, progress)
     if config.as_json:
         counts = {name: getattr(indexing, name) for name in ("documents", "unchanged", "chunks", "embedded")}
         rejected = Counter(reject.reason for reject in indexing.rejects)
@@ -43,11 +41,7 @@ def _tell(done: Indexing) -> None:
     place, manifest = done.place, IndexStore(done.place).current()
     assert manifest is not None, "the index was just written"
     if done.rejects:
-        reasons = Counter(reject.reason for reject in done.rejects)
-        counted = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        print(f"left out: {counted}; see {place}/rejects.parquet", file=sys.stderr)
-        for reject in done.rejects[:_WHY_SHOWN]:
-            print(f"  {reject.id}: {reject.reason}: {reject.detail}", file=sys.stderr)
+        tell_rejects("left out", done.rejects, f"{place}/rejects.parquet")
     by = f"BM25 and {manifest.windows:,} vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"
     print(
         f"index    {place}\nversion  {manifest.version}: {manifest.chunks:,} chunks of {manifest.documents:,} documents"

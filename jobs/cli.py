@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -71,7 +70,7 @@ _REVIEW = {
 }
 
 
-def _app(given: Sequence[str]) -> App:
+def _app(arguments: Sequence[str]) -> App:
     parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
     app = App(
         name="fdarx",
@@ -83,7 +82,7 @@ def _app(given: Sequence[str]) -> App:
     )
     for name, (target, summary) in _JOBS.items():
         if name == "finetune":
-            app.command(_finetune(given))
+            app.command(_finetune(arguments))
         else:
             app.command(target, name=name, help=summary)
     review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, judges.")
@@ -100,7 +99,7 @@ def _version() -> str:
     return version_of("fdarx")
 
 
-def _finetune(given: Sequence[str]) -> App:
+def _finetune(arguments: Sequence[str]) -> App:
     """Return `finetune`, which is a job and has jobs below it. A default can't be imported later, as commands are."""
     app = App(name="finetune", help=_JOBS["finetune"][1])
     app.command(
@@ -108,7 +107,7 @@ def _finetune(given: Sequence[str]) -> App:
         name="retriever",
         help="Train an encoder on the questions of a build.",
     )
-    if given[:1] == ["finetune"]:
+    if arguments[:1] == ["finetune"]:
         module, _, function = _JOBS["finetune"][0].partition(":")
         app.default(getattr(import_module(module), function))
     return app
@@ -123,14 +122,15 @@ def reference() -> str:
 def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""
-    given, values = _without_config(list(arguments))
-    app = _app(given)
+    words, values = _without_config(list(arguments))
+    app = _app(words)
     jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW), "finetune retriever"]
-    app.config = (Environment(jobs), Dict(values, use_commands_as_keys=False, source="the file of --config"))
+    of_file = Dict(values, use_commands_as_keys=False, source="the file of --config")
+    app.config = (partial(_read_environment, jobs), of_file)
     try:
-        command, bound, _ = app.parse_args(given, exit_on_error=False, print_error=False)
+        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        stop(_message(error, given))
+        stop(_message(error, words))
     return partial(command, *bound.args, **bound.kwargs)
 
 
@@ -158,40 +158,35 @@ def _run(words: Sequence[str]) -> object:
         raise
 
 
-@dataclass(frozen=True)
-class Environment:
-    """Reads the options of a job from the environment, as FDARX_JOB_OPTION; cyclopts calls it with the job and them.
+def _read_environment(
+    jobs: Collection[str], app: App, commands: tuple[str, ...], arguments: ArgumentCollection
+) -> None:
+    """Fill in the options of a job from the environment, where they are FDARX_JOB_OPTION; cyclopts calls this.
 
-    A misspelt name must not be ignored in silence: a variable of the job that runs is an error if the job has no such
-    option, as on the command line, and any other variable that nothing reads is a warning.
+    A misspelt name must not be ignored in silence: a variable of the job that runs ends the program with exit code 2 if
+    the job has no such option, as on the command line, and any other variable that nothing reads is a warning.
 
-    Attributes:
-        jobs: the names of all jobs, such as "build" and "review sample".
+    Args:
+        jobs: The names of all jobs, such as "build" and "review sample".
+        app: The application, as for `Env`.
+        commands: The words of the job that runs.
+        arguments: Its options.
     """
-
-    jobs: Collection[str]
-
-    def __call__(self, app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-        """Fill in the options that the environment has. Ends the program with exit code 2 for a misspelt one."""
-        job = " ".join(commands)
-        if job in self.jobs:
-            self._check(job, arguments)
-            Env(_prefix(job), command=False)(app, commands, arguments)
-
-    def _check(self, job: str, arguments: ArgumentCollection) -> None:
-        known = dict.fromkeys(
-            f"{_prefix(job)}{_variable(name)}" for option in arguments for name in option.names if name.startswith("--")
-        )
-        for name in sorted(os.environ):
-            if not name.startswith(PREFIX) or name in known or name in _READ_ELSEWHERE or _OF_OTHERS.search(name):
-                continue
-            owner = max(
-                (known_job for known_job in self.jobs if name.startswith(_prefix(known_job))), key=len, default=""
-            )
-            if owner == job:
-                stop(f"{name}: `fdarx {job}` has no such option{_nearest(name, known)}; see `fdarx {job} --help`")
-            if not owner:
-                print(f"warning: {name} is ignored, no job reads it{_nearest(name, known)}", file=sys.stderr)
+    job = " ".join(commands)
+    if job not in jobs:
+        return
+    known = dict.fromkeys(
+        f"{_prefix(job)}{_variable(name)}" for option in arguments for name in option.names if name.startswith("--")
+    )
+    for name in sorted(os.environ):
+        if not name.startswith(PREFIX) or name in known or name in _READ_ELSEWHERE or _OF_OTHERS.search(name):
+            continue
+        owner = max((known_job for known_job in jobs if name.startswith(_prefix(known_job))), key=len, default="")
+        if owner == job:
+            stop(f"{name}: `fdarx {job}` has no such option{_nearest(name, known)}; see `fdarx {job} --help`")
+        if not owner:
+            print(f"warning: {name} is ignored, no job reads it{_nearest(name, known)}", file=sys.stderr)
+    Env(_prefix(job), command=False)(app, commands, arguments)
 
 
 def _prefix(job: str) -> str:
@@ -205,7 +200,7 @@ def _variable(name: str) -> str:
 
 def _nearest(name: str, known: Collection[str]) -> str:
     """Return the question after the name that is most alike; the prefix, which all have, does not count."""
-    close = get_close_matches(name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1)
+    close = get_close_matches(name.removeprefix(PREFIX), [variable.removeprefix(PREFIX) for variable in known], n=1)
     return f"; did you mean {PREFIX}{close[0]}?" if close else ""
 
 
@@ -237,8 +232,8 @@ def _read_yaml(path: str) -> dict[str, Any]:
     return {str(name).replace("-", "_"): value for name, value in values.items()}
 
 
-def _message(error: CycloptsError, given: Sequence[str]) -> str:
-    """Return one line that says which option is wrong, and where its help is; `given` are the arguments."""
+def _message(error: CycloptsError, arguments: Sequence[str]) -> str:
+    """Return one line that says which option of the command line is wrong, and where its help is."""
     chain = " ".join(error.command_chain or ())
     seen = f"; see `fdarx {chain} --help`" if chain else "; see `fdarx --help`"
     from pydantic import ValidationError
@@ -246,14 +241,14 @@ def _message(error: CycloptsError, given: Sequence[str]) -> str:
     cause = error.__cause__
     if isinstance(error, UnknownOptionError) or not isinstance(cause, ValidationError):
         return f"{str(error).partition(' Available commands')[0].rstrip('.')}{seen}"
-    return f"{_problem(cause, given)}{seen}"
+    return f"{_problem(cause, arguments)}{seen}"
 
 
-def _problem(error: ValidationError, given: Sequence[str] = ()) -> str:
+def _problem(error: ValidationError, arguments: Sequence[str] = ()) -> str:
     problem = error.errors()[0]
     option = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "options"
     if problem["type"] == "missing":
-        options = [word.partition("=")[0] for word in given if word.startswith("--")]
+        options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
     wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(problem["input"]))  # no user and password of an address

@@ -67,12 +67,17 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     if config.out:
         Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
     of_runs = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
-    figures = [named_figure(name, one) for name, listed in zip(names, of_runs, strict=True) for one in listed]
+    figures = [named_figure(name, figure) for name, listed in zip(names, of_runs, strict=True) for figure in listed]
     not_compared = [*barrier_notes(barriers), *ungraded_notes(names, of_runs)]
     if config.as_json:
-        rows: dict[str, object] = {"not_compared": not_compared}
-        rows |= {"figures": [one.to_row() for one in figures], "differences": [one.to_row() for one in compared]}
-        print_json({"runs": dict(zip(names, map(str, runs), strict=True)), **rows, "page": config.out})
+        result = {
+            "runs": dict(zip(names, map(str, runs), strict=True)),
+            "not_compared": not_compared,
+            "figures": [figure.to_row() for figure in figures],
+            "differences": [row.to_row() for row in compared],
+            "page": config.out,
+        }
+        print_json(result)
         return 0
     _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, not_compared, config)
     if config.out:
@@ -93,23 +98,23 @@ def _tell(
     if not compared and not not_compared:
         print("\nThe models share no questions, so no differences: are the runs of the same benchmark?")
     chosen = [
-        one
-        for one in sorted(compared, key=lambda row: row.p_holm or 0)
-        if one.metric in (config.metric or {one.metric}) and one.keys["group"] in (config.topic or {one.keys["group"]})
+        row
+        for row in sorted(compared, key=lambda row: row.p_holm or 0)
+        if row.metric in (config.metric or {row.metric}) and row.keys["group"] in (config.topic or {row.keys["group"]})
     ]
     if compared and not chosen and not_compared:
         print("\nNo difference in these metrics and topics; see above what is not compared, and why.")
     elif compared and not chosen:
         print("\nNo difference: these topics or types have no graded questions in common, or all are on one drug.")
     if compared:
-        small = sum(one.p_holm is not None and one.p_holm < SIGNIFICANT for one in compared)
+        small = sum(row.p_holm is not None and row.p_holm < SIGNIFICANT for row in compared)
         print(f"\n{small:,} of {len(compared):,} differences have p below {SIGNIFICANT} after Holm's correction.")
     print()
-    for one in chosen if config.metric or config.topic else chosen[:_SHOWN]:
-        cell = " · ".join(filter(None, (one.first["setting"], one.first["retriever"])))
-        few = f", only {one.rows} questions" if one.rows < SMALLEST else ""
-        interval = f"{one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}], p {one.p_holm:.4f} (Holm){few}"
-        print(f"{one.metric}, {one.keys['group']}, {cell}: {one.first['model']} − {one.second['model']} {interval}")
+    for row in chosen if config.metric or config.topic else chosen[:_SHOWN]:
+        cell = " · ".join(filter(None, (row.first["setting"], row.first["retriever"])))
+        few = f", only {row.rows} questions" if row.rows < SMALLEST else ""
+        interval = f"{row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}], p {row.p_holm:.4f} (Holm){few}"
+        print(f"{row.metric}, {row.keys['group']}, {cell}: {row.first['model']} − {row.second['model']} {interval}")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,6 @@ def evaluate(*, config: Annotated[EvaluateSpec, Parameter(name="*")]) -> int:
     return carry_out(
         spec,
         _PHASES,
-        "answer",
         _tell,
         busy_text="reading the benchmark",
         around=with_fleet,
@@ -100,11 +99,6 @@ def load_deployed(files: Sequence[str], *, to_ask: bool) -> dict[str, ServedMode
     return served
 
 
-def on_this_machine() -> bool:
-    """Return whether the job starts its own Ray instance on this machine."""
-    return not os.environ.get("RAY_ADDRESS")
-
-
 def cpus_for(served: Served, judge: str) -> int:
     """Return the CPUs to count in addition to the machine's own, so that models do not block the job's tasks.
 
@@ -130,10 +124,9 @@ def fleet_of(
     from serving.fleet import ServeFleet
     from serving.models import build
 
-    own = (cpus or os.cpu_count() or 1) if on_this_machine() else 1
-    return ServeFleet(
-        list(served.values()), judge, build, progress.tell, gpus=gpus, own_cpus=own, alone=on_this_machine()
-    )
+    alone = not os.environ.get("RAY_ADDRESS")  # the job starts its own Ray instance on this machine
+    own = (cpus or os.cpu_count() or 1) if alone else 1
+    return ServeFleet(list(served.values()), judge, build, progress.tell, gpus=gpus, own_cpus=own, alone=alone)
 
 
 def _tell(run: RunDirectory, config: EvaluateSpec) -> int:

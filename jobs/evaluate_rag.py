@@ -20,7 +20,7 @@ _PHASES = {"answer": "parts answered and judged"}
 
 def evaluate_rag(*, config: Annotated[EvaluateRagSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something is incomplete, 130 interrupted."""
-    return carry_out(config, _PHASES, "answer", _tell, busy_text="reading the index")
+    return carry_out(config, _PHASES, _tell, busy_text="reading the index")
 
 
 def _tell(run: RunDirectory, config: EvaluateRagSpec) -> int:

@@ -145,7 +145,7 @@ def _samples(item: BenchmarkItem, config: ExportConfig) -> Iterator[HarnessSampl
 
     Settings that need the whole label have none where it is not known.
     """
-    equal = {one.question_id: one for one in equivalences(item.questions, item.passages)}
+    equal = {equivalence.question_id: equivalence for equivalence in equivalences(item.questions, item.passages)}
     budget = TokenBudget(config.label_chars)
     for setting in config.settings:
         if needs_whole_label(setting) and not item.subject.whole:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import sys
-from collections import Counter
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -33,7 +32,7 @@ from fdarx_core.specs.running import versions
 from fdarx_core.storage import Location
 from jobs import STOPPED
 from jobs.cli import run_as
-from jobs.output import print_json
+from jobs.output import print_json, printable, tell_rejects
 from jobs.progress import ProgressLine
 
 _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
@@ -91,14 +90,14 @@ class FetchConfig(JobConfig):
 
     @field_validator("set_ids")
     @classmethod
-    def _read_lists(cls, given: list[str]) -> list[str]:
+    def _read_lists(cls, entries: list[str]) -> list[str]:
         ids: dict[str, None] = {}
-        for one in given:
-            named = os.path.isfile(one)  # noqa: PTH113 (Path.is_file raises on names too long)
-            for line in Path(one).read_text(encoding="utf-8").splitlines() if named else [one]:
+        for entry in entries:
+            named = os.path.isfile(entry)  # noqa: PTH113 (Path.is_file raises on names too long)
+            for line in Path(entry).read_text(encoding="utf-8").splitlines() if named else [entry]:
                 set_id = line.strip().lower()
                 if set_id and not is_set_id(set_id):
-                    where = f"{one} holds {set_id[:60]!r}, which" if named else f"{one[:60]!r} is no file and"
+                    where = f"{entry} holds {set_id[:60]!r}, which" if named else f"{entry[:60]!r} is no file and"
                     raise ValueError(f"{where} is no set id like 0be2e371-1f05-48d7-8f2e-f2024f3305f3")
                 ids.update({set_id: None} if set_id else {})
         return list(ids)
@@ -113,10 +112,10 @@ class FetchConfig(JobConfig):
     @field_validator("where")
     @classmethod
     def _known_filters(cls, filters: list[str]) -> list[str]:
-        for one in filters:
-            name, _, value = one.partition("=")
+        for condition in filters:
+            name, _, value = condition.partition("=")
             if name not in FILTERS or not value:
-                raise ValueError(f"{one} is not NAME=VALUE with a NAME of {', '.join(FILTERS)}")
+                raise ValueError(f"{condition} is not NAME=VALUE with a NAME of {', '.join(FILTERS)}")
         return filters
 
     @field_validator("contact")
@@ -154,8 +153,8 @@ class FetchConfig(JobConfig):
         filters = {"drug_name": self.query} if self.query else {}
         if self.type:
             filters["doctype"] = _TYPES.get(self.type, self.type)
-        for one in self.where:
-            name, _, value = one.partition("=")
+        for condition in self.where:
+            name, _, value = condition.partition("=")
             filters[name] = value
         if self.since and (filters or not (self.release or self.set_ids)):
             filters |= {"published_date": self.since.isoformat(), "published_date_comparison": "gte"}
@@ -163,7 +162,6 @@ class FetchConfig(JobConfig):
 
 
 _PHASES = {"list": "labels listed", "label": "labels", "release": "MB"}
-_WHY_SHOWN = 5
 
 
 def fetch(*, config: Annotated[FetchConfig | None, Parameter(name="*")] = None) -> int:
@@ -204,23 +202,14 @@ async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -
 
 def _tell(result: FetchResult, place: Location) -> None:
     if result.stopped:
-        print(f"stopped: {_plain(result.stopped)}", file=sys.stderr)
+        print(f"stopped: {printable(result.stopped)}", file=sys.stderr)
     if result.rejects:
-        reasons = Counter(reject.reason for reject in result.rejects)
-        counted = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common())
-        print(f"not had: {counted}; see {place}/{REJECTS}", file=sys.stderr)
-        for reject in result.rejects[:_WHY_SHOWN]:
-            print(f"  {_plain(reject.id)}: {reject.reason}: {_plain(reject.detail)}", file=sys.stderr)
-    labels = sum(bool(one.set_id) for one in result.fetched)
-    size = sum(one.bytes for one in result.fetched) / 10**6
+        tell_rejects("not had", result.rejects, f"{place}/{REJECTS}")
+    labels = sum(bool(file.set_id) for file in result.fetched)
+    size = sum(file.bytes for file in result.fetched) / 10**6
     print(f"folder     {place}")
     print(f"fetched    {labels:,} labels, {len(result.fetched) - labels:,} bulk files, {size:,.1f} MB")
     print(f"unchanged  {result.unchanged:,}")
-
-
-def _plain(text: str) -> str:
-    """Return a text without control characters for the terminal, because part of it comes from a server."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ _RETRIEVER_PHASES = {
 def finetune(*, config: Annotated[FinetuneAnswererSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 training failed, 130 interrupted."""
     try:
-        return carry_out(config, _ANSWERER_PHASES, "", _tell_answerer, busy_text="reading the pairs")
+        return carry_out(config, _ANSWERER_PHASES, _tell_answerer, busy_text="reading the pairs")
     except TrainingFailed as error:
         print(
             f"error: training failed: {error}; the same command resumes the job from the last checkpoint",
@@ -55,7 +55,7 @@ def _tell_answerer(run: RunDirectory, config: FinetuneAnswererSpec) -> int:
 @wrong_arguments()
 def finetune_retriever(*, config: Annotated[FinetuneRetrieverSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 130 interrupted."""
-    return carry_out(config, _RETRIEVER_PHASES, "", _tell_retriever, busy_text="reading the build")
+    return carry_out(config, _RETRIEVER_PHASES, _tell_retriever, busy_text="reading the build")
 
 
 def _tell_retriever(run: RunDirectory, config: FinetuneRetrieverSpec) -> int:

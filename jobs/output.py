@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
+if TYPE_CHECKING:  # importing it takes longer than listing the jobs may
+    from fdarx_core.records import Reject
+
+_SHOWN_REJECTS = 5
 _JSON_STREAM: ContextVar[TextIO | None] = ContextVar("the stream of the JSON object", default=None)
 
 
@@ -17,8 +22,8 @@ def json_alone(job: Callable[[], object]) -> Iterator[None]:
 
     Whatever else is printed, by libraries and workers too, goes to standard error.
     """
-    given = (*getattr(job, "args", ()), *getattr(job, "keywords", {}).values())
-    if not any(getattr(one, "as_json", False) for one in given):
+    arguments = (*getattr(job, "args", ()), *getattr(job, "keywords", {}).values())
+    if not any(getattr(argument, "as_json", False) for argument in arguments):
         yield
         return
     token = _JSON_STREAM.set(sys.stdout)
@@ -40,3 +45,17 @@ def print_json(value: Any) -> None:
 
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_DATACLASS | orjson.OPT_NON_STR_KEYS)
     print(text.decode(), file=_JSON_STREAM.get() or sys.stdout)
+
+
+def tell_rejects(heading: str, rejects: Sequence[Reject], file: str) -> None:
+    """Print on standard error how many rows were rejected, by reason, and the first of them; `file` has all of them."""
+    reasons = Counter(reject.reason for reject in rejects)
+    counted = ", ".join(f"{number:,} {reason}" for reason, number in reasons.most_common())
+    print(f"{heading}: {counted}; see {file}", file=sys.stderr)
+    for reject in rejects[:_SHOWN_REJECTS]:
+        print(f"  {printable(reject.id)}: {reject.reason}: {printable(reject.detail)}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters for the terminal, for what comes from a server or a file."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -63,11 +63,11 @@ def repeated(look: Callable[[], None], every_s: float) -> Iterator[None]:
 class ProgressLine:
     """Shows phase, done of total, a note, the state of asking, rate and time left on standard error.
 
-    `phases` name what is counted in each phase; models are asked in the phase `asking`. With `quiet` nothing is shown.
+    `phases` name what is counted in each phase. With `quiet` nothing is shown.
     """
 
-    def __init__(self, phases: Mapping[str, str], asking: str = "", *, quiet: bool = False) -> None:
-        self._phases, self._asking_phase, self._quiet = _PHASES | dict(phases), asking, quiet
+    def __init__(self, phases: Mapping[str, str], *, quiet: bool = False) -> None:
+        self._phases, self._quiet = _PHASES | dict(phases), quiet
         self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -96,6 +96,7 @@ class ProgressLine:
         with self._lock:
             if phase != self._phase:
                 self._phase, self._started, self._first, self._shown = phase, time.monotonic(), done, 0.0
+                self._asked = None
                 self._task = self._bar.add_task("", total=total or None) if self._bar else None
             self._latest = (done, total, note)
             self._draw(at_once=bool(total) and done >= total)
@@ -106,13 +107,13 @@ class ProgressLine:
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
-    def watching(self, asking: Callable[[], AskProgress | None]) -> Iterator[None]:
-        """Show the progress of asking, which `asking` returns, while the block runs."""
+    def watching(self, asking: Callable[[], AskProgress | None], phase: str) -> Iterator[None]:
+        """Show the progress of asking, which `asking` returns, in a phase while the block runs."""
 
         def look() -> None:
-            asked = asking() if self._phase == self._asking_phase else None
+            asked = asking() if self._phase == phase else None
             with self._lock:
-                if asked is not None:
+                if asked is not None and self._phase == phase:
                     self._asked = asked
                     self._draw()
 
@@ -147,7 +148,7 @@ class ProgressLine:
 
     def _asking(self, seconds: float) -> str:
         asked = self._asked
-        if asked is None or self._phase != self._asking_phase or not (asked.done or asked.in_flight):
+        if asked is None or not (asked.done or asked.in_flight):
             return ""
         cost = f", {asked.cost:.2f} USD" if asked.cost else ""
         rate = f" ({_rate_text(asked.done / seconds)})" if seconds > 1 else ""

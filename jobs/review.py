@@ -20,7 +20,7 @@ from fdarx_core.review.items import draw_sample
 from fdarx_core.review.review_set import open_review, write_adjudication, write_review
 from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import ON_REQUEST, REVIEW_TASKS
-from fdarx_core.specs.options import PRESENTATION, JobConfig, Names, one_of
+from fdarx_core.specs.options import PRESENTATION, JobConfig, Names, at_commas, one_of
 from fdarx_core.specs.running import versions
 from fdarx_core.storage import Location
 from jobs import stop, wrong_arguments
@@ -32,6 +32,12 @@ _AGREEMENT = "agreement"
 _MAX_LISTED = 20
 """Maximum number of items with different marks that an import lists."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+
+
+def _check_name(name: str) -> None:
+    """Raise ValueError for a name of a person that can't be that of a page."""
+    if not _NAME.fullmatch(name) or name == _AGREEMENT:
+        raise ValueError(f"{name!r} can't name a page; use up to 40 letters, digits, dots, dashes, no space")
 
 
 class ReviewSampleConfig(JobConfig):
@@ -66,15 +72,14 @@ class ReviewSampleConfig(JobConfig):
 
     @field_validator("annotators", mode="after")
     @classmethod
-    def _named(cls, given: list[str]) -> list[str]:
-        for name in given:
-            if not _NAME.fullmatch(name) or name == _AGREEMENT:
-                raise ValueError(f"{name!r} can't name a page; use up to 40 letters, digits, dots, dashes, no space")
-        if not given:
+    def _named(cls, names: list[str]) -> list[str]:
+        for name in names:
+            _check_name(name)
+        if not names:
             raise ValueError("name at least one")
-        if len({name.lower() for name in given}) < len(given):
+        if len({name.lower() for name in names}) < len(names):
             raise ValueError("two names differ in case alone, and some disks would write both to one file")
-        return given
+        return names
 
 
 @wrong_arguments()
@@ -104,17 +109,13 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
     return 0
 
 
-class ReviewImportConfig(JobConfig):
-    """Options of `fdarx review import`."""
-
-    users: Names = Field(default_factory=list)
-    """annotators of users of Label Studio or Argilla, as USER=ANNOTATOR, where USER is the id or, in Label Studio, the
-    e-mail address; USER= leaves the user's annotations out"""
-
-
 @wrong_arguments()
 def import_files(
-    review: str, files: list[str], *, config: Annotated[ReviewImportConfig | None, Parameter(name="*")] = None
+    review: str,
+    files: list[str],
+    *,
+    users: list[str] | None = None,
+    config: Annotated[JobConfig | None, Parameter(name="*")] = None,
 ) -> int:
     """Take in what annotators saved: files of their pages, or filled-in sheets; nothing that stands is overwritten.
 
@@ -126,8 +127,10 @@ def import_files(
     files
         What annotators hand in: .json as their pages save it, .json or .jsonl as Label Studio and Argilla export it,
         items.csv or items.jsonl with annotator and value filled in; or the files of `fdarx serve --feedback`.
+    users
+        Annotators of users of Label Studio or Argilla, as USER=ANNOTATOR, where USER is the id or, in Label Studio, the
+        e-mail address; USER= leaves the user's annotations out.
     """
-    config = config or ReviewImportConfig()
     feedback = [file for file in files if is_feedback(file)]
     if feedback and len(feedback) < len(files):
         stop("give files of feedback alone: they have a review of their own")
@@ -135,56 +138,52 @@ def import_files(
         opened, done = import_feedback(review, feedback, versions())
     else:
         opened = open_review(review)
-        users = {user: name for user, _, name in (given.partition("=") for given in config.users)}
-        done = import_annotations(opened, files, users)
+        annotators = {user: name for user, _, name in (entry.partition("=") for entry in at_commas(users or []))}
+        done = import_annotations(opened, files, annotators)
     for notice in done.notices:
         print(notice, file=sys.stderr)
     differing: list[dict[str, Any]] = [
         {
-            "item": one.item.id,
-            "task": one.item.task,
-            "marks": {mark.annotator: mark.value for mark in (*one.annotations, *one.unsure)},
+            "item": found.item.id,
+            "task": found.item.task,
+            "marks": {mark.annotator: mark.value for mark in (*found.annotations, *found.unsure)},
         }
-        for one in opened.disagreements()
+        for found in opened.disagreements()
     ]
-    if config.as_json:
+    if config and config.as_json:
         counts = {"new": done.new, "known": done.known, "files": [str(file) for file in done.files]}
         print_json({"review": review, **counts, "notices": done.notices, "differing": differing})
         return 0
     print(f"{done.new} annotations taken in, {done.known} were known already")
     for file in done.files:
         print(f"rows    {file}")
-    for one in differing[:_MAX_LISTED]:
-        marks = ", ".join(f"{name} {value}" for name, value in one["marks"].items())
-        print(f"differs {one['item']} {one['task']}: {marks}")
+    for item in differing[:_MAX_LISTED]:
+        marks = ", ".join(f"{name} {value}" for name, value in item["marks"].items())
+        print(f"differs {item['item']} {item['task']}: {marks}")
     if differing:
-        settled = sum(one["item"] in opened.adjudicated() for one in differing)
+        settled = sum(item["item"] in opened.adjudicated() for item in differing)
         print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
     return 0
 
 
-class ReviewAdjudicateConfig(JobConfig):
-    """Options of `fdarx review adjudicate`."""
-
-    adjudicator: str = Field(pattern=_NAME.pattern + "$")
-    """name of the person who decides, not an annotator's"""
-
-
 @wrong_arguments()
-def adjudicate(review: str, *, config: Annotated[ReviewAdjudicateConfig, Parameter(name="*")]) -> int:
+def adjudicate(
+    review: str, *, adjudicator: str, config: Annotated[JobConfig | None, Parameter(name="*")] = None
+) -> int:
     """Write a page of the items whose marks differ or are unsure; the mark given there is used instead of these.
 
     Parameters
     ----------
     review
         A review with imported marks.
+    adjudicator
+        The name of the person who decides, not an annotator's.
     """
+    _check_name(adjudicator)
     opened = open_review(review)
-    if config.adjudicator == _AGREEMENT:
-        stop(f"{_AGREEMENT} is the name of the report's page; give another name")
-    items = write_adjudication(opened, config.adjudicator, annotator_page)
-    page = f"{opened.root}/{config.adjudicator}.html"
-    if config.as_json:
+    items = write_adjudication(opened, adjudicator, annotator_page)
+    page = f"{opened.root}/{adjudicator}.html"
+    if config and config.as_json:
         print_json({"review": review, "items": items, "page": page})
     else:
         print(f"{items} items to adjudicate\npage    {page}")
@@ -265,8 +264,8 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
     # all figures except items and votes, which the review's own files contain
     result: dict[str, Any] = {"review": opened.digest}
     result |= {name: getattr(found, name) for name in ("blind", "weighted", "seed", "informed")}
-    result |= {name: [asdict(one) for one in getattr(found, name)] for name in ("tallies", "confusions")}
-    result |= {"figures": [one.to_row() for one in found.figures]}
+    result |= {name: [asdict(row) for row in getattr(found, name)] for name in ("tallies", "confusions")}
+    result |= {"figures": [figure.to_row() for figure in found.figures]}
     text = "\n\n\n".join(table_text(table) for table in agreement_tables(found) if table.rows)
     page = opened.root / f"{_AGREEMENT}.html"  # earlier reports are replaced
     (opened.root / f"{_AGREEMENT}.json").write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n")

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.llm import ModelsError
-from fdarx_core.pipeline.judge_trial import CODE_VERSION, OUTCOMES, SCORES, JudgeTrial, TrialSpec
+from fdarx_core.pipeline.build_steps import baseline
+from fdarx_core.pipeline.judge_trial import CODE_VERSION, OUTCOMES, SCORES, JudgeTrial
 from fdarx_core.review.judged_candidates import StageScore, count_lines, read_judged, score_tables, set_digest
 from fdarx_core.specs.build import (
     CriteriaFile,
@@ -55,29 +56,29 @@ class ReviewJudgesSpec(AskingSpec):
     def open(self) -> OpenedJob:
         """Load the models. Raises ModelsError for models that can't be used or have no run directory."""
         roles = load_roles(self.loaded_models(), reader=self.reader, judge=self.judge, votes=self.votes)
-        self.check_prices(roles.used)
+        clients = self.client_pool(baseline(), roles.used)
         if roles.used and self.out is None and not self.plan:
             raise ModelsError(f"--out: give a run directory, in which the replies of {', '.join(roles.used)} are kept")
-        trial = TrialSpec(self.part, roles, judges_of(self.criteria), self.max_requests, self.max_cost)
+        judged_by = judges_of(self.criteria)
 
         def make(*, run: RunDirectory, **how: Any) -> JudgeTrial:
             keep_criteria(self.criteria, run)
-            return JudgeTrial(run=run, spec=trial, **how)
+            return JudgeTrial(run=run, clients=clients, part=self.part, roles=roles, judges=judged_by, **how)
 
         return OpenedJob(
             config={"part": self.part, "set": set_digest(), **judging_identity(roles, self.criteria)},
             make=make,
             used=roles.used,
-            size=len({one.set_id for one in read_judged(self.part)}),
+            size=len({candidate.set_id for candidate in read_judged(self.part)}),
             code_version=CODE_VERSION,
-            prompts=judging_prompts(trial.judges),
+            prompts=judging_prompts(judged_by),
         )
 
 
 def judges(*, config: Annotated[ReviewJudgesSpec | None, Parameter(name="*")] = None) -> int:
     """Measure the rules, judges and round trip of a build on candidate questions that were marked by reading."""
     spec = config or ReviewJudgesSpec()
-    return carry_out(spec, _PHASES, "judge", _tell, busy_text="reading the judged candidates")
+    return carry_out(spec, _PHASES, _tell, busy_text="reading the judged candidates")
 
 
 def _tell(run: RunDirectory, config: ReviewJudgesSpec) -> int:

@@ -20,7 +20,7 @@ def factuality(*, config: Annotated[FactualitySpec, Parameter(name="*")]) -> int
     """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 something is incomplete, 130 interrupted."""
     from jobs.session import carry_out
 
-    return carry_out(config, _PHASES, "check", _tell, busy_text="reading the answers and the evidence")
+    return carry_out(config, _PHASES, _tell, busy_text="reading the answers and the evidence")
 
 
 def _tell(run: RunDirectory, config: FactualitySpec) -> int:

@@ -19,7 +19,7 @@ from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.specs.options import ComputingConfig
-from fdarx_core.specs.running import OpenedJob, RunJob, RunSpec, finish, is_current
+from fdarx_core.specs.running import RunJob, RunSpec, finish, is_current
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
 from fdarx_core.telemetry import process_span
@@ -120,7 +120,6 @@ def session(
     *,
     read: Sequence[str | None],
     executor: ExecutorName,
-    asking: str = "",
     size: int | None = None,
     run: RunDirectory | None = None,
     for_models: int = 0,
@@ -143,7 +142,7 @@ def session(
     with (
         ending(run) if run else as_ctrl_c(),
         traced,
-        ProgressLine(phases, asking, quiet=config.quiet) as progress,
+        ProgressLine(phases, quiet=config.quiet) as progress,
     ):
         if name == "local":
             yield progress, LocalExecutor()
@@ -166,27 +165,21 @@ def run_result(run: RunDirectory, **more: Any) -> dict[str, Any]:
 def carry_out(
     spec: SpecT,
     phases: Mapping[str, str],
-    asking: str,
     tell: Callable[[RunDirectory, SpecT], int],
     *,
     busy_text: str,
     around: Callable[[RunJob, ProgressLine], AbstractContextManager[object]] = lambda job, progress: nullcontext(),
     for_models: int = 0,
-    expected: Callable[[OpenedJob, list[PlanRow]], list[PlanRow]] = lambda opened, planned: planned,
-    plan_note: str = "",
 ) -> int:
     """Carry out the job of a specification, or print its plan; return the exit code.
 
     Args:
         spec: The specification.
         phases: The names of the phases, for the progress.
-        asking: The phase in which requests are sent.
         tell: Prints the result, and returns the exit code.
         busy_text: What is shown while the inputs are opened.
         around: A block in which the job runs.
         for_models: CPUs for models that are deployed, see `ray_session`.
-        expected: Makes of the plan, which is an upper bound, what is expected to be asked.
-        plan_note: Says how to read the plan.
     """
     with wrong_arguments(), busy(busy_text, quiet=spec.quiet):
         opened = spec.open()
@@ -210,7 +203,6 @@ def carry_out(
             phases,
             read=opened.read,
             executor=spec.asking_executor,
-            asking=asking,
             size=opened.size,
             run=run,
             for_models=for_models,
@@ -220,10 +212,9 @@ def carry_out(
                 if plan:
                     assert isinstance(job, PipelineJob)
                     planned = job.plan()
-                    notes = [*job.prompt_lengths(planned), *([plan_note] if plan_note else [])]
-                    tell_plan(expected(opened, planned), notes)
+                    tell_plan(planned, job.plan_notes(planned))
                     return 0
-                with progress.watching(executor.asking):
+                with progress.watching(executor.asking, getattr(job, "phase", "")):
                     finish(job, lambda: _await_in_flight(executor))
         return tell(run, spec)
 

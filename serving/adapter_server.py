@@ -51,8 +51,8 @@ class AdapterServer(LLMServer):
         """
         base, _, name = lora_model_id.partition(":")
         try:
-            given = Location(self._folder.folder), name, self._folder.rank, Path(self._copies.name)
-            path = await asyncio.to_thread(fetch_adapter, *given)
+            arguments = Location(self._folder.folder), name, self._folder.rank, Path(self._copies.name)
+            path = await asyncio.to_thread(fetch_adapter, *arguments)
         except LookupError as error:
             raise HTTPException(404, f"{base}: {error}") from None
         except StorageError as error:

@@ -75,7 +75,7 @@ class ClusterNode:
 def all_fit(nodes: Sequence[ClusterNode], requests: Collection[ResourceRequest]) -> bool:
     """Return whether all requests fit at once."""
     free = sorted(nodes, key=lambda node: (node.gpus, node.cpus))  # smallest first, to keep large nodes free
-    for request in sorted(requests, key=lambda one: one.size, reverse=True):
+    for request in sorted(requests, key=lambda request: request.size, reverse=True):
         for _ in range(request.replicas):
             place = next((index for index, node in enumerate(free) if node.fits(request)), None)
             if place is None:
@@ -92,7 +92,7 @@ def select_to_start(
 ) -> list[ResourceRequest]:
     """Return the waiting requests that fit beside the running ones: the one named `first`, then the largest."""
     chosen: list[ResourceRequest] = []
-    for request in sorted(waiting, key=lambda one: (one.name == first, one.size), reverse=True):
+    for request in sorted(waiting, key=lambda request: (request.name == first, request.size), reverse=True):
         if all_fit(nodes, [*running, *chosen, request]):
             chosen.append(request)
         elif request.name == first:
@@ -218,7 +218,7 @@ class ServeApplications:
         """Return the state of each application, by name."""
         client: Any = _get_global_client()
         found, prefix = ServeInstanceDetails(**client.get_serve_details()).applications, f"{self.name}-"
-        return {name.removeprefix(prefix): one for name, one in found.items() if name.startswith(prefix)}
+        return {name.removeprefix(prefix): details for name, details in found.items() if name.startswith(prefix)}
 
     def engine_error(self, name: str) -> str:
         """Return the error that stopped the engine of an application, "" where the log has none.
@@ -227,7 +227,7 @@ class ServeApplications:
         """
         details = self.states().get(name)
         deployments = details.deployments.values() if details else ()
-        for replica in (one for each in deployments for one in (*each.recent_dead_replicas, *each.replicas)):
+        for replica in (replica for each in deployments for replica in (*each.recent_dead_replicas, *each.replicas)):
             node = NodeAffinitySchedulingStrategy(str(replica.node_id), soft=False)
             with suppress(ray.exceptions.RayError):
                 read = _logged_by.options(scheduling_strategy=node).remote(str(replica.worker_id))
@@ -265,14 +265,14 @@ def cluster_nodes() -> list[ClusterNode]:
     """Return the machines of the cluster."""
     kind = "accelerator_type:"
     nodes = list[ClusterNode]()
-    for resources in (one["Resources"] for one in _alive()):
+    for resources in (node["Resources"] for node in _alive()):
         kinds = frozenset(name.removeprefix(kind) for name in resources if name.startswith(kind))
         nodes.append(ClusterNode(int(resources.get("GPU", 0)), resources.get("CPU", 0.0), kinds))
     return nodes
 
 
 def _head() -> Any:
-    return next(one for one in _alive() if "node:__internal_head__" in one["Resources"])
+    return next(node for node in _alive() if "node:__internal_head__" in node["Resources"])
 
 
 def _alive() -> list[dict[str, Any]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError, ReplicaUnavailableError
@@ -16,14 +16,10 @@ from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.flow import RetrievalResult
 from fdarx_core.rag.gated_reply import CitedAnswer
 from fdarx_core.rag.query import POSTPROCESSORS, RagQuery
-from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import FilterValue, LabelSection, NameCompletion
 from fdarx_core.specs.serve import ServiceConfig
 from fdarx_core.telemetry import trace_parent
-from serving.http.backend import AnswerEvent, Overloaded, ServedCorpus, Unavailable
+from serving.http.backend import AnswerEvent, FoundT, Overloaded, ServedCorpus, Unavailable
 from serving.replicas import ReplicaWatch
-
-ResultT = TypeVar("ResultT")
 
 ATTEMPTS = 3
 INDEX, RERANKER, INDEXER = "the index", "the reranker", "the indexer"
@@ -85,7 +81,16 @@ def _unavailable(part: str, error: Exception) -> Unavailable:
 
 
 class RayServeBackend:
-    """Corpora and answers of the other deployments. `open` starts to poll the retriever for newer versions."""
+    """Corpora and answers of the other deployments. Methods are called in the event loop, concurrently.
+
+    A question is answered in one call, where its index is. Methods raise Unavailable or Overloaded; a model that is
+    down is no error: the result then says what is missing.
+
+    Attributes:
+        answerer: name of the model that writes the answers.
+        hypothesis: name of the model that writes hypothetical answers.
+        postprocessors: the available ones of `none`, `rerank` and `score`.
+    """
 
     def __init__(
         self, config: ServiceConfig, retriever: DeploymentHandle[Any], indexer: DeploymentHandle[Any] | None = None
@@ -100,35 +105,36 @@ class RayServeBackend:
         self._watch = ReplicaWatch(retriever.app_name)
 
     async def open(self) -> None:
-        """Return once the retriever has answered."""
+        """Return once the retriever has answered; from then on, poll it for newer versions."""
         await self._refresh()
         self._running = [asyncio.create_task(self._keep_refreshing()), asyncio.create_task(self._watch.run())]
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
+        """Return the corpora by name, as of the last update; the first is the default."""
         return self._corpora
 
     async def search(self, corpus: str, query: RagQuery) -> RetrievalResult | None:
+        """Return the passages for a question; None where no passage passes its filter."""
         return await self._retriever("search", corpus, query, trace_parent())
 
     async def answer(self, corpus: str, query: RagQuery) -> tuple[RetrievalResult, CitedAnswer] | None:
+        """Return the passages for a question, and the answer from them; None as for `search`."""
         return await self._retriever("answer", corpus, query, trace_parent())
 
     def stream_answer(self, corpus: str, query: RagQuery) -> AsyncGenerator[AnswerEvent, None]:
+        """Yield what `search` returns, then the pieces of the answer, and at the end the answer."""
         return call_streaming(self._watch, self._stream_answer, corpus, query, trace_parent(), part=INDEX)
 
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        return await self._retriever("names", corpus, prefix, limit)
-
-    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        return await self._retriever("filter_values", corpus, labeler, limit)
-
-    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        return await self._retriever("passage", corpus, chunk_id)
-
-    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        return await self._retriever("section", corpus, label, section)
+    async def look_up(self, corpus: str, find: Callable[..., FoundT], *arguments: Any) -> FoundT:
+        """Return what a function finds in a corpus, from its `IndexReader` and the arguments."""
+        return await self._retriever("look_up", corpus, find, *arguments)
 
     async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
+        """Add the documents of a client's file to a corpus as `UploadIndexer.add` does.
+
+        Returns once searches find them; where the call is cancelled, the file is not read any further. Raises
+        Unavailable for a service that takes no documents.
+        """
         if self._add is None:
             raise Unavailable(INDEXER, "the service was started without one")
         added: UploadedDocuments = await call(self._watch, self._add, corpus, client, name, data, part=INDEXER)
@@ -136,9 +142,9 @@ class RayServeBackend:
         await self._refresh()
         return added
 
-    async def _retriever(self, method: str, *arguments: Any) -> ResultT:
+    async def _retriever(self, method: str, *arguments: Any) -> FoundT:
         """Call a method of the retriever. Raises Overloaded, Unavailable."""
-        result: ResultT = await call(self._watch, self._method(method), *arguments, part=INDEX)
+        result: FoundT = await call(self._watch, self._method(method), *arguments, part=INDEX)
         return result
 
     async def ready(self) -> Mapping[str, str]:

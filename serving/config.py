@@ -15,7 +15,4 @@ SERVE_VARIABLES = {
 Replicas call each other by gRPC instead of through Ray's object store, and router, replica and application share one
 thread, which no code of this service blocks. Messages may hold 100 candidates of 10,000 characters for several
 searches. The middleware of the proxies replies 503 where replicas of the ingress die.
-
-Measured on 2 cores (ingress → retriever → model that takes 300 ms), the added latency is 11 ms instead of 29 with 16
-clients, and 28 ms instead of 297 with 64 clients.
 """

@@ -19,7 +19,7 @@ def failed_deployment(deployments: Mapping[str, Any]) -> tuple[str, str]:
     Both are empty where no deployment fails. `deployments` are those of an application in `serve.status()`, each with a
     status and a message.
     """
-    failing = [(name, one) for name, one in deployments.items() if one.message.strip()]
+    failing = [(name, deployment) for name, deployment in deployments.items() if deployment.message.strip()]
     if not failing:
         return "", ""
     name, worst = min(failing, key=lambda item: item[1].status != "DEPLOY_FAILED")

@@ -88,14 +88,18 @@ class ServeFleet:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if up := [name for name, one in self._deployments.items() if one.phase in ("starting", "ready")]:
+        if up := [name for name, deployment in self._deployments.items() if deployment.phase in ("starting", "ready")]:
             self._log(f"removing {', '.join(up)}")
         self._stack.close()
 
     def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
         """Return the models with the addresses of the deployed ones. Raises ModelsError if Serve can't be used."""
         root = self._open().root
-        own = {name: one.model.client_config(root) for name, one in self._deployments.items() if name in models}
+        own = {
+            name: deployment.model.client_config(root)
+            for name, deployment in self._deployments.items()
+            if name in models
+        }
         return {**models, **own}
 
     def ready(self, name: str) -> bool:
@@ -107,11 +111,15 @@ class ServeFleet:
     def state(self) -> str:
         now = time.monotonic()
         starting = [
-            f"{name} starting, {now - one.since:.0f} s of {one.model.start_within_s:,.0f}"
-            for name, one in self._deployments.items()
-            if one.phase == "starting"
+            f"{name} starting, {now - deployment.since:.0f} s of {deployment.model.start_within_s:,.0f}"
+            for name, deployment in self._deployments.items()
+            if deployment.phase == "starting"
         ]
-        waiting = [name for name in self._wanted if (one := self._deployments.get(name)) and one.phase == "waiting"]
+        waiting = [
+            name
+            for name in self._wanted
+            if (deployment := self._deployments.get(name)) and deployment.phase == "waiting"
+        ]
         return ", ".join([*starting, *([f"{len(waiting)} waiting for resources"] if waiting else [])])
 
     def tend(self, wanted: Collection[str]) -> None:
@@ -125,7 +133,14 @@ class ServeFleet:
             self._update(deployment, states.get(name), now)
             if name not in wanted and deployment.phase in ("starting", "ready"):
                 self._remove(deployment)
-        self._start([one for name, one in self._deployments.items() if name in wanted and one.phase == "waiting"], now)
+        self._start(
+            [
+                deployment
+                for name, deployment in self._deployments.items()
+                if name in wanted and deployment.phase == "waiting"
+            ],
+            now,
+        )
 
     def _open(self) -> ServeApplications:
         if self._applications is None:
@@ -143,10 +158,10 @@ class ServeFleet:
 
     def _update_starting(self, deployment: Deployment, state: ApplicationDetails, now: float) -> None:
         model, error = deployment.model, failed_deployment(state.deployments)[1]
-        replicas = [replica for one in state.deployments.values() for replica in one.replicas]
+        replicas = [replica for application in state.deployments.values() for replica in application.replicas]
         placed = bool(replicas) and all(replica.node_id for replica in replicas)
-        others = (one for one in self._deployments.values() if one is not deployment)
-        if not placed and any(one.phase in ("ready", "leaving") for one in others):
+        others = (other for other in self._deployments.values() if other is not deployment)
+        if not placed and any(other.phase in ("ready", "leaving") for other in others):
             deployment.since = now  # it waits for resources that others occupy
         if state.status == "RUNNING" and self._open().answers(model.name, model.client_config(self._open().root).key()):
             deployment.phase = "ready"
@@ -176,13 +191,15 @@ class ServeFleet:
             return
         nodes = self._nodes()
         judge = self._deployments.get(self._judge)
-        for one in waiting:
-            beside = resource_request(judge.model) if judge is not None and judge is not one else None
-            if reason := why_never_fits(nodes, resource_request(one.model), beside):
-                one.phase = "gone"
-                self._fail(one, reason)
-        requests = [resource_request(one.model) for one in waiting if not one.failure]
-        running = [resource_request(one.model) for one in self._deployments.values() if one.occupies]
+        for deployment in waiting:
+            beside = resource_request(judge.model) if judge is not None and judge is not deployment else None
+            if reason := why_never_fits(nodes, resource_request(deployment.model), beside):
+                deployment.phase = "gone"
+                self._fail(deployment, reason)
+        requests = [resource_request(deployment.model) for deployment in waiting if not deployment.failure]
+        running = [
+            resource_request(deployment.model) for deployment in self._deployments.values() if deployment.occupies
+        ]
         for request in select_to_start(nodes, running, requests, self._judge):
             self._deploy(self._deployments[request.name], now)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from math import nan
+from typing import Any
 
 from fdarx_core.llm import AskingStopped, response_to
 from fdarx_core.llm.failures import Failure
@@ -22,7 +23,8 @@ from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.retrievers import Retriever
 from fdarx_core.telemetry import below, span
 from fdarx_core.verify import VerificationEngine
-from serving.http.backend import AnswerEvent, Overloaded, Unavailable
+from serving.http.backend import AnswerEvent, FoundT, Overloaded, Unavailable
+from serving.model_clients import ModelClients
 
 _FEW_CHUNKS = 5_000
 """The most chunks that are searched by words without a thread: the search takes about a millisecond, and the change
@@ -36,12 +38,14 @@ class QuestionAnswering(ABC):
     The argument `parent` is the span of the request that asks, as `trace_parent` returns it.
 
     Attributes:
+        models: asks the models.
         answerer: the name of the model that writes the answers.
         budget: how many characters of contexts it can be shown; None for any number.
         model_s: the seconds that a model may take for a reply, or for its next piece.
         verifier: the engine that verifies the statements of answers; None for the model that answers.
     """
 
+    models: ModelClients
     answerer: str
     budget: int | None
     model_s: float
@@ -58,14 +62,6 @@ class QuestionAnswering(ABC):
     @abstractmethod
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question. Raises Unavailable, Overloaded."""
-
-    @abstractmethod
-    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
-        """Return the responses of the model that plays the role, in order."""
-
-    @abstractmethod
-    def stream_reply(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        """Yield the text of a reply piece by piece, and at the end the complete Response."""
 
     async def search(self, corpus: str, query: RagQuery, parent: str = "") -> RetrievalResult | None:
         """Return the passages for a question; None where no passage passes its filter."""
@@ -93,9 +89,13 @@ class QuestionAnswering(ABC):
                 return
             result, tools = found
             with span("answer", {"fdarx.contexts": len(result.contexts)}):
-                async with aclosing(stream_answer(result, tools, self.verifier)) as pieces:
+                async with aclosing(stream_answer(result, tools, tools.stream, self.verifier)) as pieces:
                     async for piece in pieces:
                         yield piece
+
+    async def look_up(self, corpus: str, find: Callable[..., FoundT], *arguments: Any) -> FoundT:
+        """Return what a function finds in a corpus, from its index and the arguments."""
+        return await asyncio.to_thread(find, self.index_of(corpus), *arguments)
 
     async def _retrieve(self, corpus: str, query: RagQuery) -> tuple[RetrievalResult, QuestionTools] | None:
         index = self.index_of(corpus)
@@ -146,7 +146,7 @@ class QuestionTools(IndexNames):
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         try:
-            return await asyncio.wait_for(self._parts.ask(role, calls), self._parts.model_s)
+            return await asyncio.wait_for(self._parts.models.ask(role, calls), self._parts.model_s)
         except Overloaded:
             raise
         except _MODEL_FAILURES as error:
@@ -154,7 +154,7 @@ class QuestionTools(IndexNames):
 
     async def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
         try:
-            async with aclosing(self._parts.stream_reply(role, call)) as pieces:
+            async with aclosing(self._parts.models.stream(role, call)) as pieces:
                 while True:
                     yield await asyncio.wait_for(anext(pieces), self._parts.model_s)
         except StopAsyncIteration:

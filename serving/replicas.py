@@ -100,5 +100,7 @@ def _replicas(application: str) -> dict[str, tuple[int, int]]:
     """
     client: Any = _get_global_client()
     found = client.get_serve_details()["applications"].get(application, {"deployments": {}})
-    states = {name: [one["state"] for one in deployed["replicas"]] for name, deployed in found["deployments"].items()}
+    states = {
+        name: [replica["state"] for replica in deployed["replicas"]] for name, deployed in found["deployments"].items()
+    }
     return {name: (sum(map(own.count, _SERVING)), own.count("STOPPING")) for name, own in states.items()}

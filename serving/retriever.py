@@ -8,29 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import orjson
 
 from fdarx_core.rag.flow import context_budget
 from fdarx_core.rag.locating import index_texts
-from fdarx_core.rag.search import Role, SearchQuery, TaskCall, available_retrievers, encode_queries, index_encoder
+from fdarx_core.rag.search import SearchQuery, available_retrievers, encode_queries, index_encoder
 from fdarx_core.rag.verifying import named_engine
-from fdarx_core.records import Chunk, Response
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors
-from fdarx_core.retrieval.index import (
-    FilterValue,
-    IndexDamaged,
-    IndexReader,
-    LabelSection,
-    NameCompletion,
-    find_section,
-)
-from fdarx_core.retrieval.index.segments import POINTER, read_bytes, version_number
+from fdarx_core.retrieval.index import IndexDamaged, IndexReader
+from fdarx_core.retrieval.index.segments import read_pointer, version_number
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.specs.serve import ServiceConfig
 from fdarx_core.storage import Location, StorageError
@@ -94,7 +85,7 @@ class CorpusStore:
     def _reload(self, name: str) -> LoadedCorpus | None:
         present, version = self._loaded[name], ""
         try:
-            version = _current_version(self._places[name])
+            version = read_pointer(self._places[name])
             if (name, version) in self._damaged:
                 return None
             changed = replace(present, refused="") if version == present.index.version else self._open(name)
@@ -123,15 +114,6 @@ class CorpusStore:
         return index_encoder((dense or indexes)[0], self._directories)
 
 
-def _current_version(place: Location) -> str:
-    """Read the version from the pointer file, which is cheaper than the manifest and enough for polling."""
-    file = place / POINTER
-    try:
-        return str(orjson.loads(read_bytes(file))["version"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise IndexDamaged(file, f"can't be read: {error!r}") from error
-
-
 class RetrieverDeployment(QuestionAnswering):
     """Answers questions over the corpora. A question is answered from one version, which its result names."""
 
@@ -143,12 +125,12 @@ class RetrieverDeployment(QuestionAnswering):
         from serving.replicas import ReplicaWatch
 
         self._corpora = CorpusStore(config.corpora, config.cosine_model)
-        if any(one.index.needs_vectors(name) for one in self._corpora.all() for name in one.corpus.retrievers):
+        if any(loaded.index.needs_vectors(name) for loaded in self._corpora.all() for name in loaded.corpus.retrievers):
             self._corpora.encode([SearchQuery("", 1, is_question=True)])  # load the model before the first request
         self._encode = DynamicBatcher[SearchQuery, Vectors](
             lambda queries: list(self._corpora.encode(queries)), _MAX_ENCODED_PER_CALL
         )
-        self._models = ModelClients(config.models, config.roles)
+        self.models = ModelClients(config.models, config.roles)
         self.answerer, self.model_s = config.answerer, config.http.model_s
         self.budget = context_budget(next((model for model in config.models if model.name == self.answerer), None))
         self.verifier = named_engine(config.http.verifier, self.answerer)
@@ -175,28 +157,8 @@ class RetrieverDeployment(QuestionAnswering):
         scores: list[float] = await call(self._watch, self._score, question, texts, part=RERANKER)
         return scores
 
-    async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
-        return await self._models.ask(role, calls)
-
-    def stream_reply(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        return self._models.stream(role, call)
-
     async def corpora(self) -> list[ServedCorpus]:
         return [loaded.corpus for loaded in self._corpora.all()]
-
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        return self._corpora[corpus].index.names(prefix, limit)
-
-    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        return self._corpora[corpus].index.filter_values(labeler, limit)
-
-    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        index = self._corpora[corpus].index
-        position = index.find(chunk_id)
-        return None if position is None else (index.chunk(position), index.around(position))
-
-    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        return await asyncio.to_thread(find_section, self._corpora[corpus].index, label, section)
 
     async def reload(self) -> list[ServedCorpus]:
         """Open the versions that have been committed since; requests in progress keep theirs. Return the corpora."""

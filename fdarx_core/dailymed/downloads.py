@@ -52,10 +52,10 @@ class FetchedFile:
     """
 
     file: str
-    url: str
-    bytes: int
-    sha256: str
-    fetched_at: str
+    url: str = ""
+    bytes: int = 0
+    sha256: str = ""
+    fetched_at: str = ""
     set_id: str = ""
     version: int = 0
     published: str = ""
@@ -189,7 +189,7 @@ class ReleaseDownload:
     ) -> None:
         self._client, self._folder, self._file, self._progress = client, folder, file, progress
         self._partial, self._version_file = scratch / file.name, scratch / f"{file.name}.json"
-        self._version = FetchedFile(file.file, file.url, 0, "", "")
+        self._version = FetchedFile(file.file, file.url)
         self._resumed_at = 0
 
     async def fetch(self, existing: FetchedFile | None) -> FetchedFile | None:
@@ -261,8 +261,6 @@ class ReleaseDownload:
                 file=self._file.file,
                 url=self._file.url,
                 bytes=reply.content_length or 0,
-                sha256="",
-                fetched_at="",
                 md5=self._file.md5,
                 etag=headers.get("ETag", ""),
                 last_modified=headers.get("Last-Modified", ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
@@ -69,24 +69,15 @@ class FetchResult:
     stopped: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ListedLabel:
-    """A label in DailyMed's listing. `version` is 0 and the texts are "" where it does not say; dates are ISO 8601."""
-
-    set_id: str
-    version: int = 0
-    published: str = ""
-    title: str = ""
-
-
 @dataclass(slots=True)
 class LabelListing:
     """Labels by set id, each at its newest version, and what is wrong with the listing, of one page or of all pages.
 
-    `total` and `pages` are the service's counts for the whole listing.
+    The labels have no content yet; `version` is 0 and the texts are "" where the listing does not say. `total` and
+    `pages` are the service's counts for the whole listing.
     """
 
-    labels: dict[str, ListedLabel] = field(default_factory=dict)
+    labels: dict[str, FetchedFile] = field(default_factory=dict)
     rejects: dict[str, Reject] = field(default_factory=dict)
     total: int = 0
     pages: int = 0
@@ -95,10 +86,10 @@ class LabelListing:
     def size(self) -> int:
         return len(self.labels) + len(self.rejects)
 
-    def add(self, labels: Iterable[ListedLabel]) -> None:
+    def add(self, labels: Iterable[FetchedFile]) -> None:
         for label in labels:
             known = self.labels.get(label.set_id, label)
-            self.labels[label.set_id] = max(known, label, key=lambda one: one.version)
+            self.labels[label.set_id] = max(known, label, key=lambda listed: listed.version)
 
     def reject(self, name: str, reason: str, detail: str) -> None:
         self.rejects.setdefault(name, Reject(id=name, stage="list", reason=reason, detail=detail))
@@ -177,7 +168,7 @@ class Fetcher:
         self._manifest.save()
 
     async def _fetch_labels(self, request: FetchRequest) -> None:
-        wanted: dict[str, ListedLabel | None] = dict.fromkeys(request.set_ids)
+        wanted: dict[str, FetchedFile | None] = dict.fromkeys(request.set_ids)
         if request.query:
             listing = list_labels(
                 self._client, request.query, request.limit, lambda done, total: self._progress("list", done, total, "")
@@ -185,27 +176,33 @@ class Fetcher:
             found = await self._required("the list of labels", listing)
             wanted |= found.labels
             self.result.rejects += found.rejects.values()
-        remaining = dict.fromkeys(wanted)
+        remaining, pending = dict.fromkeys(wanted), iter(wanted)
 
-        async def fetch(set_id: str) -> None:
-            existing = await asyncio.to_thread(self._manifest.entry, _label_file(set_id))
-            await self._record(set_id, self._newer_label(set_id, wanted[set_id], existing), existing)
-            del remaining[set_id]
-            self._progress("label", len(wanted) - len(remaining), len(wanted), "")
+        async def fetch() -> None:
+            for set_id in pending:
+                existing = await asyncio.to_thread(self._manifest.entry, _label_file(set_id))
+                await self._record(set_id, self._newer_label(set_id, wanted[set_id], existing), existing)
+                del remaining[set_id]
+                self._progress("label", len(wanted) - len(remaining), len(wanted), "")
 
+        workers = [asyncio.create_task(fetch()) for _ in range(self._client.connections)]
         try:
-            await self._concurrently(wanted, fetch)
+            await asyncio.gather(*workers)
         except FetchStopped as stopped:
             self._reject_rest(stopped, remaining)
             raise
+        finally:
+            for task in workers:
+                task.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
     async def _newer_label(
-        self, set_id: str, listed: ListedLabel | None, existing: FetchedFile | None
+        self, set_id: str, listed: FetchedFile | None, existing: FetchedFile | None
     ) -> FetchedFile | None:
         """Return the new file, or None where the existing version is the one that DailyMed lists."""
         if listed is None:
             page = await _list_page(self._client, {"setid": set_id}, 1)
-            listed = page.labels.get(set_id, ListedLabel(set_id))
+            listed = page.labels.get(set_id) or FetchedFile(_label_file(set_id), set_id=set_id)
         if existing and existing.version and existing.version == listed.version:
             return None
         return await fetch_label(self._client, self._folder, listed)
@@ -229,22 +226,6 @@ class Fetcher:
         except FetchError as error:
             remedy = "check the query, --base-url and the network"
             raise FetchStopped(f"{what} cannot be fetched: {error}; {remedy}") from None
-
-    async def _concurrently(self, items: Iterable[str], work: Callable[[str], Awaitable[None]]) -> None:
-        """Process as many items at once as there are connections; the first error ends all."""
-        pending = iter(items)
-
-        async def worker() -> None:
-            for item in pending:
-                await work(item)
-
-        workers = [asyncio.create_task(worker()) for _ in range(self._client.connections)]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for task in workers:
-                task.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
 
     def _reject_rest(self, stopped: FetchStopped, names: Iterable[str]) -> None:
         for name in names:
@@ -320,11 +301,12 @@ def read_listing(data: bytes) -> LabelListing:
         except TypeError:
             version = 0
         published = iso_date(str(row.get("published_date")))
-        page.add([ListedLabel(set_id, version, published, title if isinstance(title, str) else "")])
+        title = title if isinstance(title, str) else ""
+        page.add([FetchedFile(_label_file(set_id), set_id=set_id, version=version, published=published, title=title)])
     return page
 
 
-async def fetch_label(client: DailyMedClient, folder: Location, listed: ListedLabel) -> FetchedFile:
+async def fetch_label(client: DailyMedClient, folder: Location, listed: FetchedFile) -> FetchedFile:
     """Write a label's current version into the folder, once it is known to be the requested label.
 
     Raises FetchError (not_found, not_spl, wrong_label, too_large …), FetchStopped, and StorageError.
@@ -336,17 +318,14 @@ async def fetch_label(client: DailyMedClient, folder: Location, listed: ListedLa
         return data, await asyncio.to_thread(_checked_header, data, listed.set_id)
 
     data, header = await client.retry(attempt)
-    file = _label_file(listed.set_id)
-    await asyncio.to_thread((folder / file).write_bytes, data)
-    return FetchedFile(
-        file=file,
+    await asyncio.to_thread((folder / listed.file).write_bytes, data)
+    return replace(
+        listed,
         url=str(url),
         bytes=len(data),
         sha256=sha256(data).hexdigest(),
         fetched_at=utc_now(),
-        set_id=listed.set_id,
         version=header.version,
-        published=listed.published,
         title=listed.title or header.title,
     )
 

@@ -3,36 +3,41 @@
 A benchmark measures reading only where the question alone tells neither whether to refuse nor what to answer. The audit
 measures what can be told, by classifiers and by questions that recur, and compares it with bounds. Equal questions give
 equal figures, in whatever order they are.
+
+The drugs are divided into two halves by a hash. A classifier is trained on questions on the drugs of one half and
+tested on those of the other, in both directions, so that it cannot learn the questions of a drug. In each half equally
+many refusals and other questions are drawn by a hash of their ids. The classifier is multinomial naive Bayes with
+additive smoothing over n-grams, which has no random state and no iterations. Sources: Gururangan et al. 2018,
+"Annotation Artifacts in Natural Language Inference Data", who classify hypotheses without their premises; Manning,
+Raghavan and Schütze 2008, §13.2.
 """
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import product
+from itertools import product, repeat
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fdarx_core.evaluation.artifact_classifiers import (
-    LEAST_QUESTIONS,
-    AuditedLabel,
-    AuditedQuestion,
-    area_under_curve,
-    audited_questions,
-    cross_fitted_scores,
-    drawn_questions,
-    drug_halves,
-    ngrams,
-)
 from fdarx_core.evaluation.bootstrap import estimate_weighted
-from fdarx_core.evaluation.metrics import Codes, Numbers, divide
-from fdarx_core.labels.drugs import Words
-from fdarx_core.records import Estimate, Figure, QuestionAnswer
+from fdarx_core.evaluation.metrics import Codes, Mask, Numbers, divide
+from fdarx_core.labels.drugs import Words, words_of
+from fdarx_core.records import Estimate, Figure, QuestionAnswer, content_id
+from fdarx_core.records.question_types import QUESTION_TYPES
 
 LEAST_DRUGS = 4
 """Drugs from which on a figure is measured."""
+LEAST_QUESTIONS = 40
+"""Questions of a class from which on a figure is measured."""
+MOST_DRAWN = 5000
+"""Questions of a class that are drawn in one half of the drugs at most; more make the figures no more exact."""
 RESAMPLES = 1000
 REFUSAL_AUC_BOUNDS = (0.40, 0.60)
 """The AUC of telling refusals from the question alone with which an audit passes; 0.38 is 0.62 if it is flipped."""
@@ -48,6 +53,17 @@ MASKS = {"drug": "drug names masked", "drug_entity": "drug names masked, entitie
 FEATURES = {"words": "words and word pairs", "characters": "n-grams of 3 to 5 characters"}
 LENGTHS = {"words": (1, 2), "characters": (3, 4, 5)}
 """The numbers of words, or of characters, in a feature."""
+DRUG = "thedrug"
+LABELER = "thelabeler"
+"""The words that replace the names of a label's drug, and the name of its labeler."""
+_SMOOTHING = 1.0
+
+Features: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32], int]
+"""Occurrences of features: the text of each, its feature, and the number of different features. Twenty thousand
+questions have millions of occurrences."""
+Bootstrap: TypeAlias = Callable[[Callable[[Numbers], Numbers], Codes], Estimate]
+"""Returns a figure over some questions with its interval. It takes a function that returns the value for each sample
+from the weights of the questions, shape (samples, questions), and the numbers of the questions."""
 
 
 @dataclass(slots=True)
@@ -82,43 +98,36 @@ class ArtifactAudit:
         return {"failed": self.failed, "figures": [asdict(figure) for figure in self.figures]}
 
 
-class DrugBootstrap:
-    """Values of figures over questions, with 95 % intervals by bootstrap over the drugs of the questions.
+@dataclass(frozen=True, slots=True)
+class AuditedLabel:
+    """The names in one label.
 
-    Args:
-        drugs: the drug of each question.
-        resamples: number of samples of drugs.
+    `drug` is that of `Label`, the same for all labels of a drug; `names` are all names of the drug, and `labeler` the
+    name of the company, "" if it is not known.
     """
 
-    def __init__(self, drugs: Sequence[str], resamples: int) -> None:
-        names, codes = np.unique(np.array(drugs, dtype=object), return_inverse=True)
-        self.drugs = len(names)
-        self._drug_of: Codes = codes.astype(np.int64)
-        self._resamples = resamples
+    set_id: str
+    drug: str
+    names: Sequence[str]
+    labeler: str = ""
 
-    def too_few(self, questions: int = LEAST_QUESTIONS, what: str = "questions") -> str:
-        """Return why a figure over so many questions is not measured, "" if it is."""
-        if self.drugs < LEAST_DRUGS:
-            return f"the build has {self.drugs} drugs, and {LEAST_DRUGS} are needed"
-        if questions < LEAST_QUESTIONS:
-            return f"there are {questions} {what}, and {LEAST_QUESTIONS} are needed"
-        return ""
 
-    def estimate(self, statistic: Callable[[Numbers], Numbers], rows: Codes) -> Estimate:
-        """Return a figure over some questions.
+@dataclass(slots=True)
+class AuditedQuestion:
+    """A question in words, without case and signs.
 
-        Args:
-            statistic: returns its value for each sample from the weights of the questions, shape (samples, questions).
-            rows: the numbers of these questions.
-        """
-        return estimate_weighted(
-            lambda weights: statistic(weights)[:, None],
-            self._drug_of[rows],
-            self.drugs,
-            [np.ones(len(rows), dtype=np.bool_)],
-            seed=0,
-            resamples=self._resamples,
-        )[0]
+    `words` are those of the question; in `masked` the names of the drug and labeler are replaced; in `bare` the
+    entities of refusal questions are left out too. `answer` has the words of the gold answer, masked like the question.
+    """
+
+    id: str
+    is_refusal: bool
+    set_id: str
+    drug: str
+    words: Words
+    masked: Words
+    answer: Words
+    bare: Words = ()
 
 
 def audit_artifacts(
@@ -139,11 +148,21 @@ def audit_artifacts(
     rows = audited_questions(questions, labels)
     if not rows:
         return ArtifactAudit()
-    bootstrap = DrugBootstrap([one.drug for one in rows], resamples)
-    figures = [*classifier_figures(rows, bootstrap), *recurrence_figures(rows, bootstrap)]
+    names, codes = np.unique(np.array([question.drug for question in rows], dtype=object), return_inverse=True)
+    drug_of, drugs = codes.astype(np.int64), len(names)
+
+    def bootstrap(statistic: Callable[[Numbers], Numbers], chosen: Codes) -> Estimate:
+        def values(weights: Numbers) -> Numbers:
+            return statistic(weights)[:, None]
+
+        every = [np.ones(len(chosen), dtype=np.bool_)]
+        return estimate_weighted(values, drug_of[chosen], drugs, every, seed=0, resamples=resamples)[0]
+
+    few = f"the build has {drugs} drugs, and {LEAST_DRUGS} are needed" if drugs < LEAST_DRUGS else ""
+    figures = [*classifier_figures(rows, bootstrap, drugs, few), *recurrence_figures(rows, bootstrap, few)]
     for figure in figures:
         figure.failed = fails(figure)
-    return ArtifactAudit(figures, [_message(one) for one in figures if one.failed])
+    return ArtifactAudit(figures, [_message(figure) for figure in figures if figure.failed])
 
 
 def fails(one: AuditFigure) -> bool:
@@ -158,27 +177,28 @@ def fails(one: AuditFigure) -> bool:
 
 def _message(one: AuditFigure) -> str:
     between = "" if one.low is None or one.high is None else f" (95 % interval {one.low:.2f} to {one.high:.2f})"
-    bounds = f"bound is {one.bound:.2f}"
-    if one.low_bound is not None:
-        bounds = f"bounds are {one.low_bound:.2f} and {one.bound:.2f}"
+    lower = "" if one.low_bound is None else f"{one.low_bound:.2f} and "
+    bounds = f"{'bounds are' if lower else 'bound is'} {lower}{one.bound:.2f}"
     return f"{one.name}: {one.value:.2f}{between} over {one.rows:,} questions; the {bounds}"
 
 
-def classifier_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugBootstrap) -> Iterator[AuditFigure]:
-    """Yield the AUC of classifiers of refusals."""
-    all_halves = drug_halves([one.drug for one in questions])
+def classifier_figures(
+    questions: Sequence[AuditedQuestion], bootstrap: Bootstrap, drugs: int, few: str
+) -> Iterator[AuditFigure]:
+    """Yield the AUC of classifiers of refusals. `few` says why nothing is measured on so many drugs, "" if it is."""
+    all_halves = drug_halves([question.drug for question in questions])
     all_refusals = np.array([question.is_refusal for question in questions], np.bool_)
-    drawn, reason = drawn_questions([one.id for one in questions], all_halves, all_refusals)
-    reason = bootstrap.too_few() or reason
+    drawn, reason = drawn_questions([question.id for question in questions], all_halves, all_refusals)
+    reason = few or reason
     halves, refusals = all_halves[drawn], all_refusals[drawn]
-    low, high = REFUSAL_AUC_BOUNDS if bootstrap.drugs >= BALANCED_DRUGS else (None, None)
+    low, high = REFUSAL_AUC_BOUNDS if drugs >= BALANCED_DRUGS else (None, None)
     for mask, features in product(MASKS, FEATURES):
         estimate = Estimate(None)
         if not reason:
             wordings = [questions[at].masked if mask == "drug" else questions[at].bare for at in drawn]
             texts = wordings if features == "words" else [" ".join(words) for words in wordings]
             scores = cross_fitted_scores(ngrams(texts, LENGTHS[features]), halves, refusals)
-            estimate = bootstrap.estimate(partial(area_under_curve, scores, refusals, halves), drawn)
+            estimate = bootstrap(partial(area_under_curve, scores, refusals, halves), drawn)
         name = f"AUC of telling refusals by {FEATURES[features]} ({MASKS[mask]})"
         keys = {"masked": mask, "features": features}
         yield AuditFigure.of(
@@ -186,7 +206,7 @@ def classifier_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugBoot
         )
 
 
-def recurrence_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugBootstrap) -> Iterator[AuditFigure]:
+def recurrence_figures(questions: Sequence[AuditedQuestion], bootstrap: Bootstrap, few: str) -> Iterator[AuditFigure]:
     """Yield the shares of questions that another label has word for word: all, and with another gold answer.
 
     Case and signs do not count; the drug's name is a part of the question, and is masked in the answers alone.
@@ -194,25 +214,185 @@ def recurrence_figures(questions: Sequence[AuditedQuestion], bootstrap: DrugBoot
     answers: dict[Words, set[tuple[str, Words]]] = defaultdict(set)
     for question in questions:
         answers[question.words].add((question.set_id, question.answer))
-    others = [[gold for set_id, gold in answers[one.words] if set_id != one.set_id] for one in questions]
-    recurs = np.array(list(map(bool, others)), np.bool_)
-    differs = np.array([any(map(one.answer.__ne__, golds)) for one, golds in zip(questions, others, strict=True)])
+    others = [[gold for set_id, gold in answers[question.words] if set_id != question.set_id] for question in questions]
+    recurs = np.array([bool(golds) for golds in others], np.bool_)
+    differs = np.array([any(map(row.answer.__ne__, golds)) for row, golds in zip(questions, others, strict=True)])
+    other_gold = "Questions that recur on another label with another gold answer"
     parts = (
         ("recurring", "Questions that recur word for word on another label", recurs, None),
-        (
-            "recurring_other_gold",
-            "Questions that recur on another label with another gold answer",
-            differs,
-            RECURRING_BOUND,
-        ),
+        ("recurring_other_gold", other_gold, differs, RECURRING_BOUND),
     )
-    reason = bootstrap.too_few(len(questions))
-    for metric, name, held, bound in parts:
-        statistic = partial(_share, held.astype(np.float64))
-        estimate = Estimate(None) if reason else bootstrap.estimate(statistic, np.arange(len(questions)))
+    too_few = f"there are {len(questions)} questions, and {LEAST_QUESTIONS} are needed"
+    reason = few or (too_few if len(questions) < LEAST_QUESTIONS else "")
+    for metric, name, holds, bound in parts:
+        estimate = Estimate(None) if reason else bootstrap(partial(_share, holds), np.arange(len(questions)))
         yield AuditFigure.of(metric, {}, estimate, name=name, bound=bound, reason=reason)
 
 
-def _share(held: Numbers, weights: Numbers) -> Numbers:
+def _share(holds: Mask, weights: Numbers) -> Numbers:
     """Return the weighted share of the questions that hold, for each sample of weights."""
-    return divide(weights @ held, weights.sum(axis=1))
+    return divide(weights @ holds.astype(np.float64), weights.sum(axis=1))
+
+
+class Phrases:
+    """Phrases to look for in texts, each with the words that replace it."""
+
+    def __init__(self, phrases: Iterable[tuple[str, Words]]) -> None:
+        self._by_first: dict[str, list[tuple[Words, Words]]] = defaultdict(list)
+        for words, put in {words_of(phrase): put for phrase, put in phrases}.items():
+            if words:
+                self._by_first[words[0]].append((words, put))
+        for found in self._by_first.values():
+            found.sort(key=lambda one: (-len(one[0]), one))
+
+    def replaced(self, text: Words) -> Words:
+        """Return the words of a text with all phrases replaced, of overlapping phrases the first, of these the longest.
+
+        Neighbouring replacements that are equal become one.
+        """
+        made: list[str] = []
+        at = 0
+        last: Words = ()
+        while at < len(text):
+            fits = (one for one in self._by_first.get(text[at], ()) if text[at : at + len(one[0])] == one[0])
+            words, put = next(fits, (text[at : at + 1], None))
+            if put is None:
+                made.extend(words)
+            elif put != last:
+                made.extend(put)
+            last = put or ()
+            at += len(words)
+        return tuple(made)
+
+
+def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[AuditedLabel]) -> list[AuditedQuestion]:
+    """Return the questions in words, in the order of a hash of their ids, which does not depend on the given order.
+
+    Names of the drug are replaced by one word. Entities are left out and not replaced, because only refusal questions
+    have an entity, so that a word in its place would tell them. For the same reason the entities of all questions are
+    left out of every question. Questions are read once and not kept.
+
+    Args:
+        questions: the questions of a build.
+        labels: the names in their labels. Where a label is not given, the question's own `drug_name` is the drug.
+    """
+    named = {one.set_id: one for one in labels}
+    masks: dict[str, Phrases] = {}
+    entities: set[str] = set()
+    made = []
+    for row in questions:
+        label = named.setdefault(row.set_id, AuditedLabel(row.set_id, "", [row.drug_name]))
+        if row.set_id not in masks:
+            masks[row.set_id] = Phrases([(label.labeler, (LABELER,)), *((name, (DRUG,)) for name in label.names)])
+        # equal words of all texts are one object, because a build has many questions
+        words, answer = (tuple(map(sys.intern, words_of(text))) for text in (row.question, row.answer))
+        question = AuditedQuestion(
+            row.id,
+            not QUESTION_TYPES[row.type].answerable,
+            sys.intern(row.set_id),
+            sys.intern(label.drug or row.drug_name.strip().casefold()),
+            words,
+            masks[row.set_id].replaced(words),
+            masks[row.set_id].replaced(answer),
+        )
+        made.append(question)
+        entities.add(row.entity)
+    made.sort(key=lambda one: (content_id("audit", one.id), one.set_id, one.words, one.answer))
+    left_out = Phrases((entity, ()) for entity in entities)
+    for one in made:
+        one.bare = left_out.replaced(one.masked)
+    return made
+
+
+def drug_halves(drugs: Sequence[str]) -> Codes:
+    """Return the half of each drug of a list, 0 or 1, by a hash. The halves differ by one drug at most."""
+    half_of = {drug: at % 2 for at, drug in enumerate(sorted(set(drugs), key=partial(content_id, "half")))}
+    return np.array([half_of[drug] for drug in drugs], np.int64)
+
+
+def drawn_questions(ids: Sequence[str], halves: Codes, refusals: Mask) -> tuple[Codes, str]:
+    """Draw equally many refusals and other questions in each half, by a hash of their ids.
+
+    The first in order would be of the first labels, and of a class with few questions of all labels: a classifier would
+    then tell the labels apart, for example by their dosage forms, and not the classes.
+
+    Returns:
+        The numbers of the drawn questions in order, and why they are too few, "" where they are enough.
+    """
+    picked: list[Codes] = []
+    order = np.array(sorted(range(len(ids)), key=lambda at: content_id("draw", ids[at])), np.int64)
+    least, needed = len(halves), LEAST_QUESTIONS // 2
+    for half in (0, 1):
+        groups = [order[(halves[order] == half) & (refusals[order] == one)] for one in (False, True)]
+        size = min(MOST_DRAWN, *map(len, groups))
+        least = min(least, size)
+        picked += [group[:size] for group in groups]
+    reason = f"a half of the drugs has {least} questions of a class, and {needed} are needed" if least < needed else ""
+    return np.sort(np.concatenate(picked)), reason
+
+
+def area_under_curve(scores: Numbers, refusals: Mask, halves: Codes, weights: Numbers) -> Numbers:
+    """Return the area under the ROC curve for each sample: the share of pairs in which the refusal is higher.
+
+    A pair is a refusal and another question of the same half, because the other half is scored by another classifier.
+    Equal scores count as half a pair; a sample without pairs has NaN. Source: Hanley and McNeil 1982.
+
+    Args:
+        scores: the score of each question.
+        refusals: which questions are refusals.
+        halves: the half of each question.
+        weights: how often each question counts in each sample, shape (samples, questions).
+    """
+    higher = pairs = np.zeros(len(weights))
+    for half in (0, 1):
+        here = np.flatnonzero(halves == half)
+        order = here[np.argsort(scores[here], kind="stable")]
+        starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf))
+        weighted = weights[:, order]
+        positive, negative = (
+            np.add.reduceat(weighted * (refusals[order] == one), starts, axis=1) for one in (True, False)
+        )
+        below = np.cumsum(negative, axis=1) - negative
+        higher = higher + (positive * (below + negative / 2)).sum(axis=1)
+        pairs = pairs + positive.sum(axis=1) * negative.sum(axis=1)
+    return divide(higher, pairs)
+
+
+def ngrams(texts: Sequence[Sequence[str]], lengths: Sequence[int]) -> Features:
+    """Return the n-grams of texts: runs of words, where a text is a tuple of words, or of characters of a string."""
+    numbers: dict[Sequence[str], int] = {}
+    rows, columns = array("i"), array("i")
+    for length in lengths:
+        for row, text in enumerate(texts):
+            grams = [text[at : at + length] for at in range(len(text) - length + 1)]
+            columns.extend([numbers.setdefault(gram, len(numbers)) for gram in grams])
+            rows.extend(repeat(row, len(grams)))
+    return np.array(rows, np.int32), np.array(columns, np.int32), len(numbers)
+
+
+def cross_fitted_scores(features: Features, halves: Codes, refusals: Mask) -> Numbers:
+    """Return the log-odds of each text to be a refusal, by the model of the texts of the other half.
+
+    Args:
+        features: the features of the texts.
+        halves: the half of each text, 0 or 1. Both halves must have texts of both classes.
+        refusals: which texts are refusals.
+
+    Returns:
+        Natural logarithms, shape (texts,). Features that the training texts do not have are ignored.
+    """
+    rows, columns, size = features
+    classes, scores = refusals.astype(np.int64), np.zeros((len(halves), 2))
+    for half in (0, 1):
+        trained, tested = halves != half, halves == half
+        learned = trained[rows]
+        cells = columns[learned] * 2 + classes[rows[learned]]
+        counts = np.bincount(cells, minlength=size * 2).reshape(-1, 2).astype(np.float64)
+        known = counts.sum(axis=1) > 0
+        smoothed = counts + _SMOOTHING
+        weights = np.log(smoothed) - np.log(smoothed[known].sum(axis=0))
+        weights[~known] = 0.0
+        priors = np.bincount(classes[trained], minlength=2) / np.count_nonzero(trained)
+        sums = [np.bincount(rows, weights=weights[columns, at], minlength=len(classes)) for at in (0, 1)]
+        scores[tested] = (np.column_stack(sums) + np.log(priors))[tested]
+    return scores[:, 1] - scores[:, 0]

@@ -21,14 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.metrics import (
-    Codes,
-    Mask,
-    Metric,
-    Numbers,
-    ScoreColumns,
-    metric_components,
-)
+from fdarx_core.evaluation.metrics import Codes, Mask, Metric, Numbers, ScoreColumns
 from fdarx_core.records import Difference, Estimate, Figure
 
 RESAMPLES = 2000
@@ -69,9 +62,9 @@ def estimate_figures(
     """Return a figure for each slice in which a row has a number or should have one; the arguments are as above."""
     estimates = estimate(columns, [(metric, rows) for _, metric, rows in slices], seed=seed, resamples=resamples)
     return [
-        Figure.of(metric.name, keys, one)
-        for (keys, metric, _), one in zip(slices, estimates, strict=True)
-        if one.rows or one.unscored
+        Figure.of(metric.name, keys, estimated)
+        for (keys, metric, _), estimated in zip(slices, estimates, strict=True)
+        if estimated.rows or estimated.unscored
     ]
 
 
@@ -106,10 +99,9 @@ def contrast(
 
 def slice_sums(columns: ScoreColumns, slices: Sequence[MetricSlice]) -> list[SliceSums]:
     """Return the sums of each slice over the clusters of the columns."""
-    measured = {name: metric_components(one, columns) for name, one in {one.name: one for one, _ in slices}.items()}
     clusters, found = len(columns.clusters), []
     for metric, rows in slices:
-        over, rests_on, components = measured[metric.name]
+        over, rests_on, components = columns.components(metric)
         here, lacking = rests_on & rows, over & rows & ~rests_on
         sums = sums_by_cluster(components[here], columns.cluster_of[here], clusters)
         counts = (
@@ -276,30 +268,9 @@ _TIE = 1e-12
 """Differences that are closer to each other than this are equal except for rounding."""
 
 
-class PairedRows:
-    """The rows of a cell for paired comparisons; the components of each metric are computed once.
-
-    Raises ValueError if a question occurs twice in the table, because it cannot be paired.
-    """
-
-    def __init__(self, table: pa.Table) -> None:
-        self.columns = ScoreColumns(table)
-        self.questions = pa.array(self.columns.strings("question_id"), pa.string())
-        self._counted: dict[str, tuple[Mask, Numbers]] = {}
-        counted = pc.value_counts(self.questions)
-        for one in counted.filter(pc.greater(counted.field("counts"), 1)).to_pylist():
-            raise ValueError(f"question {one['values']} occurs {one['counts']} times in a cell; it may occur once")
-
-    def counted(self, aggregate: Metric) -> tuple[Mask, Numbers]:
-        """Return the mask of the rows that the metric rests on, and the components of all rows."""
-        if aggregate.name not in self._counted:
-            self._counted[aggregate.name] = metric_components(aggregate, self.columns)[1:]
-        return self._counted[aggregate.name]
-
-
 def paired_differences(
-    first: PairedRows,
-    second: PairedRows,
+    first: ScoreColumns,
+    second: ScoreColumns,
     slices: Sequence[MetricSlice],
     *,
     seed: int,
@@ -316,18 +287,21 @@ def paired_differences(
         seed: random seed of the samples and permutations.
         resamples: number of bootstrap samples.
         flips: number of permutations.
+
+    Raises:
+        ValueError: a question occurs twice in a cell, so that it cannot be paired.
     """
-    partner_of = pc.fill_null(pc.index_in(first.questions, value_set=second.questions), -1).to_numpy()
+    partner_of = pc.fill_null(pc.index_in(_questions(first), value_set=_questions(second)), -1).to_numpy()
     shared = np.flatnonzero(partner_of >= 0)
     partners = partner_of[shared].astype(np.int64)
-    numbers, codes = np.unique(first.columns.cluster_of[shared], return_inverse=True)
+    numbers, codes = np.unique(first.cluster_of[shared], return_inverse=True)
     cluster_of, clusters = codes.astype(np.int64), len(numbers)
     if clusters < 2 or not slices:
         return [None] * len(slices)
     sums: list[tuple[Numbers, Numbers]] = []
     counts = []
     for metric, mask in slices:
-        (rests_on, ours), (other_rests_on, theirs) = first.counted(metric), second.counted(metric)
+        (_, rests_on, ours), (_, other_rests_on, theirs) = first.components(metric), second.components(metric)
         here = mask[shared] & rests_on[shared] & other_rests_on[partners]
         counts.append(np.bincount(cluster_of[here], minlength=clusters))
         own, other = (
@@ -339,7 +313,17 @@ def paired_differences(
     swaps = _drawn_in_blocks(_swapped, (seed, clusters, flips), flips, clusters)
     moved = _in_blocks(swaps, [other - own for own, other in sums])
     drawn = zip((metric for metric, _ in slices), sums, counts, both[::2], both[1::2], moved, strict=True)
-    return [_difference(*one) for one in drawn]
+    return [_difference(*sides) for sides in drawn]
+
+
+def _questions(columns: ScoreColumns) -> pa.Array:
+    questions = pa.array(columns.strings("question_id"), pa.string())
+    counted = pc.value_counts(questions)
+    for repeated in counted.filter(pc.greater(counted.field("counts"), 1)).to_pylist():
+        raise ValueError(
+            f"question {repeated['values']} occurs {repeated['counts']} times in a cell; it may occur once"
+        )
+    return questions
 
 
 def _difference(

@@ -20,7 +20,6 @@ import pyarrow as pa
 from fdarx_core.evaluation.bootstrap import (
     FLIPS,
     RESAMPLES,
-    PairedRows,
     SliceSums,
     estimate_sums,
     paired_differences,
@@ -194,8 +193,7 @@ def compared_metrics() -> Wanted:
 @cache
 def compared_rankings() -> Wanted:
     """Return what is compared between retrievers."""
-    metrics = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
-    return tuple((metric, group) for metric in metrics for group in ANSWERABLE)
+    return tuple((metric, group) for metric in RETRIEVAL_SUBGROUP_METRICS for group in ANSWERABLE)
 
 
 def compare_pairs(
@@ -223,10 +221,10 @@ def compare_pairs(
     Raises:
         ValueError: if a cell has a question twice.
     """
-    measured = {key: PairedRows(cells[key]) for key in dict.fromkeys(key for pair in pairs for key in pair)}
+    measured = {key: ScoreColumns(cells[key]) for key in dict.fromkeys(key for pair in pairs for key in pair)}
     found: list[Difference] = []
     for (a, b), wanted in pairs.items():
-        columns = measured[a].columns
+        columns = measured[a]
         groups = {name: rows for _, name, rows in type_groups(columns)}
         groups |= {topic: columns.is_in("category", topic) for topic in TOPICS}
         slices = [(metrics[metric], groups[group]) for metric, group in wanted]

@@ -9,11 +9,9 @@ Source: FDARxBench §3.5, §4.1, §4.2, §B.6–B.8.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -21,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fdarx_core.evaluation.ranking import RANKING_METRICS
+from fdarx_core.evaluation.gold import RANKING_METRICS
 from fdarx_core.plugins import load_plugins
-from fdarx_core.records import Grade, Prediction, QuestionAnswer, content_id
+from fdarx_core.records import Grade, Prediction, QuestionAnswer
 from fdarx_core.records.question_types import UNANSWERABLE_TYPES, TypeNames, is_answerable
 
 Numbers = NDArray[np.float64]
@@ -44,6 +42,7 @@ class ScoreColumns:
         self.cluster_of: Codes = encoded.indices.to_numpy().astype(np.int64)
         self._numbers: dict[str, Numbers] = {}
         self._masks: dict[tuple[str, tuple[str, ...]], Mask] = {}
+        self._components: dict[str, tuple[Mask, Mask, Numbers]] = {}
 
     @property
     def rows(self) -> int:
@@ -74,9 +73,16 @@ class ScoreColumns:
     def strings(self, name: str) -> NDArray[np.str_]:
         return np.asarray(self._table[name].to_pylist(), dtype=np.str_)
 
+    def components(self, metric: Metric) -> tuple[Mask, Mask, Numbers]:
+        """Return the rows that a metric concerns, those of them with a value, and their components (0 elsewhere)."""
+        if metric.name not in self._components:
+            over, components = metric.over(self), metric.components(self)
+            rests_on = over & ~np.isnan(components).any(axis=1)
+            self._components[metric.name] = over, rests_on, np.where(rests_on[:, None], components, 0.0)
+        return self._components[metric.name]
+
 
 ANSWERABLE = TypeNames("answerable", chosen=is_answerable)
-REFUSAL = UNANSWERABLE_TYPES
 ALL = ("all",)
 EVERY = TypeNames("answerable", "all")
 
@@ -135,19 +141,11 @@ def mean_metric(
     name = name or function.__name__
 
     def over(columns: ScoreColumns) -> Mask:
-        return ~np.isnan(columns.number(name)) | (columns.number(_lacking(name)) > 0)
+        return ~np.isnan(columns.number(name)) | (columns.number(f"no_{name}") > 0)
 
     return Metric(
         name, over, lambda columns: mean_components(columns.number(name)), ratio, types, function, field or name, title
     )
-
-
-def metric_components(metric: Metric, columns: ScoreColumns) -> tuple[Mask, Mask, Numbers]:
-    """Return the rows that the metric concerns, those of them with a value, and their components (0 elsewhere)."""
-    over = metric.over(columns)
-    components = metric.components(columns)
-    rests_on = over & ~np.isnan(components).any(axis=1)
-    return over, rests_on, np.where(rests_on[:, None], components, 0.0)
 
 
 def mean_components(values: Numbers) -> Numbers:
@@ -170,7 +168,7 @@ def every_row(columns: ScoreColumns) -> Mask:
 
 
 def refusal_questions(columns: ScoreColumns) -> Mask:
-    return columns.is_in("type", *REFUSAL)
+    return columns.is_in("type", *UNANSWERABLE_TYPES)
 
 
 def answerable_questions(columns: ScoreColumns) -> Mask:
@@ -192,16 +190,8 @@ def graded(columns: ScoreColumns) -> Mask:
 
 
 def share_of(column: str, value: str, base: RowMask) -> Callable[[ScoreColumns], Numbers]:
-    """Return the components of the share of the rows of `base` that have the value in the column.
-
-    They are 1 for rows with the value, and 1 to count rows; NaN outside `base`.
-    """
-
-    def components(columns: ScoreColumns) -> Numbers:
-        counts = np.column_stack([columns.is_in(column, value), np.ones(columns.rows)])
-        return np.where(base(columns)[:, None], counts, np.nan)
-
-    return components
+    """Return the components of the share of rows of `base` that have the value in the column; NaN outside `base`."""
+    return lambda columns: mean_components(np.where(base(columns), columns.is_in(column, value), np.nan))
 
 
 def column_mean(column: str, about: RowMask, types: Collection[str], name: str = "") -> Metric:
@@ -260,15 +250,14 @@ def citation_metrics(right: str, found: str, suffix: str) -> tuple[Metric, ...]:
         without_citations = (rows[:, 1] == 0) & (rows[:, 3] > 0)
         return mean_components(np.where(without_citations, 0.0, metric(rows)))
 
-    macros = [
-        Metric(f"citation_{name}{suffix}", over, partial(macro, metric), ratio, ANSWERABLE)
-        for name, metric in CITATION_METRICS.items()
-    ]
-    micros = [
-        Metric(f"citation_{name}_micro{suffix}", over, counts, metric, ANSWERABLE)
-        for name, metric in CITATION_METRICS.items()
-    ]
-    return (*macros, *micros)
+    named = CITATION_METRICS.items()
+    return (
+        *(
+            Metric(f"citation_{name}{suffix}", over, partial(macro, metric), ratio, ANSWERABLE)
+            for name, metric in named
+        ),
+        *(Metric(f"citation_{name}_micro{suffix}", over, counts, metric, ANSWERABLE) for name, metric in named),
+    )
 
 
 def asked_to_refuse(columns: ScoreColumns) -> Mask:
@@ -278,6 +267,10 @@ def asked_to_refuse(columns: ScoreColumns) -> Mask:
     is a false positive. All questions count whose reply could be parsed.
     """
     return np.full(columns.rows, refusal_questions(columns).any())
+
+
+def attempted_questions(columns: ScoreColumns) -> Mask:
+    return answerable_questions(columns) & ~columns.is_in("grade", "not_attempted")
 
 
 def refusal_confusion(columns: ScoreColumns) -> Numbers:
@@ -298,13 +291,7 @@ def prefix_cache_hits(columns: ScoreColumns) -> Numbers:
 _CORRECT = share_of("grade", "correct", graded)
 _BUILT_IN: tuple[Metric, ...] = (
     Metric("accuracy", answerable_questions, _CORRECT, ratio, ANSWERABLE),
-    Metric(
-        "accuracy_given_attempted",
-        lambda columns: answerable_questions(columns) & ~columns.is_in("grade", "not_attempted"),
-        _CORRECT,
-        ratio,
-        ANSWERABLE,
-    ),
+    Metric("accuracy_given_attempted", attempted_questions, _CORRECT, ratio, ANSWERABLE),
     Metric("not_attempted_rate", answerable_questions, share_of("grade", "not_attempted", graded), ratio, ANSWERABLE),
     Metric("false_refusal_rate", answerable_questions, share_of("outcome", "refused", understood), ratio, ANSWERABLE),
     Metric("unparsed_rate", every_row, share_of("outcome", "unparsed", every_row), ratio, EVERY),
@@ -369,26 +356,6 @@ def added_metrics(given: tuple[AnswerFunction | Metric, ...] = ()) -> dict[str, 
     return found
 
 
-def metric_digests(given: Iterable[AnswerFunction | Metric]) -> dict[str, str]:
-    """Return a digest of the source of each metric that is given, by name, for what identifies a run."""
-    functions: dict[str, Any] = {one.name: one.function for one in given if isinstance(one, Metric)}
-    functions |= {one.__name__: one for one in given if not isinstance(one, Metric)}
-    digests: dict[str, str] = {}
-    for name, function in functions.items():
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        try:  # the text of a function, or of the class of a callable object
-            source = inspect.getsource(code or type(function))
-        except (OSError, TypeError):
-            source = _instructions(code) if code else repr(type(function))
-        digests[name] = content_id(source)
-    return digests
-
-
-def _instructions(code: CodeType) -> str:
-    constants = [_instructions(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
-    return "\n".join((code.co_code.hex(), *code.co_names, *constants))
-
-
 def metric_table(
     rows: Sequence[Any],
     metrics: Iterable[Metric],
@@ -398,6 +365,8 @@ def metric_table(
     keys: Sequence[str] = (),
 ) -> pa.Table:
     """Return the numbers of metrics that are functions of a row as the table that `ScoreColumns` reads.
+
+    For each metric it has a column with its numbers, and a column `no_NAME` of whether the row should have one.
 
     Args:
         rows: the rows; their field `unscored`, if they have it, names what could not be measured.
@@ -414,9 +383,5 @@ def metric_table(
     for metric in metrics:
         lacking = [any(one.partition(":")[0] == metric.field for one in getattr(row, "unscored", ())) for row in rows]
         columns[metric.name] = pa.array([metric.number(row) for row in rows], pa.float64())
-        columns[_lacking(metric.name)] = pa.array(lacking, pa.bool_())
+        columns[f"no_{metric.name}"] = pa.array(lacking, pa.bool_())
     return pa.table(columns)
-
-
-def _lacking(name: str) -> str:
-    return f"no_{name}"

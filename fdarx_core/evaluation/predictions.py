@@ -209,6 +209,7 @@ EVALUATION_RULES_VERSION = source_digest("fdarx_core.baseline", "fdarx_core.text
 
 
 FAILED = "failed"
+_USAGE = ("prompt_tokens", "cached_tokens", "completion_tokens", "latency_s")
 
 
 def prediction_from_response(
@@ -238,10 +239,7 @@ def prediction_from_response(
         task=task.name,
         task_version=task.version,
         response_key=response.key,
-        prompt_tokens=response.prompt_tokens,
-        cached_tokens=response.cached_tokens,
-        completion_tokens=response.completion_tokens,
-        latency_s=response.latency_s,
+        **{name: getattr(response, name) for name in _USAGE},
         cost=cost,
     )
 

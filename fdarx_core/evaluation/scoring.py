@@ -5,13 +5,23 @@ Source: FDARxBench §B.8, §C.1.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import inspect
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import dropwhile
+from types import CodeType
 from typing import Any, Literal
 
-from fdarx_core.evaluation.gold import equivalents_by_gold, gold_indices, gold_keys, passage_keys
+from fdarx_core.evaluation.gold import (
+    RANKING_METRICS,
+    STRICT,
+    eq_hits,
+    eq_right,
+    equivalents_by_gold,
+    gold_indices,
+    gold_keys,
+    passage_keys,
+)
 from fdarx_core.evaluation.metrics import AnswerFunction, Metric, added_metrics
-from fdarx_core.evaluation.ranking import RANKING_METRICS, STRICT, eq_hits, eq_right
 from fdarx_core.evaluation.settings import FULL_LABEL, RETRIEVED
 from fdarx_core.evaluation.similarity import overlaps
 from fdarx_core.labels.loinc import SECTION_NAMES
@@ -27,6 +37,7 @@ from fdarx_core.records import (
     Response,
     RetrievalScore,
     Score,
+    content_id,
 )
 from fdarx_core.text.numbers import extract_quantities, number_strings
 from fdarx_core.text.tokens import content_words, normalize, vocabulary
@@ -236,6 +247,25 @@ def score(
         gold_shown=gold_shown,
         extra={name: float(value) for name, value in values.items() if value is not None},
     )
+
+
+def metric_digests(given: Iterable[AnswerFunction | Metric]) -> dict[str, str]:
+    """Return a digest of the source of each metric that is given, by name, for what identifies a run."""
+    digests: dict[str, str] = {}
+    for metric in given:
+        name, function = (metric.name, metric.function) if isinstance(metric, Metric) else (metric.__name__, metric)
+        code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+        try:  # the text of a function, or of the class of a callable object
+            source = inspect.getsource(code or type(function))
+        except (OSError, TypeError):
+            source = _instructions(code) if code else repr(type(function))
+        digests[name] = content_id(source)
+    return digests
+
+
+def _instructions(code: CodeType) -> str:
+    constants = [_instructions(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    return "\n".join((code.co_code.hex(), *code.co_names, *constants))
 
 
 def score_ranking(

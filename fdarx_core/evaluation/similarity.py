@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fdarx_core.evaluation.ranking import f1, share
+from fdarx_core.evaluation.gold import f1, share
 from fdarx_core.records import CheckedAnswer
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.text.sentences import split_sentences
@@ -187,54 +187,32 @@ def token_f1(answer: str, references: Sequence[str]) -> float | None:
     return best
 
 
+_PAIRS = 64
+"""Pairs that BERTScore reads at once."""
 _UNBOUNDED = 10**6
 """Tokenizers whose directory has no maximal length give 10^30, at which no tokenizer can cut."""
 
 
-class SemanticScorer:
-    """BERTScore by bert-score, from a model in a local directory; not rescaled, without idf weights.
+def check_model(directory: str, layers: int | None) -> int:
+    """Return how many layers of a model BERTScore uses, without loading it; `layers` is as in `AnswerSimilarity`.
 
-    `layers` is the number of layers to use; None takes the number that the authors of bert-score chose for a model with
-    the name of the directory. Raises `ImportError` without the extra, `ValueError` for a directory that is no model.
+    Raises `ImportError` without the extra, `ValueError` for a directory that is no model, and for a number of layers
+    that is unknown or that the model does not have.
     """
-
-    def __init__(
-        self, directory: str, *, layers: int | None = None, batch: int = 64, device: str | None = None
-    ) -> None:
-        try:
-            from bert_score import BERTScorer
-        except ImportError as error:
-            raise ImportError("BERTScore needs the extra: pip install 'fdarx[models]'") from error
-        config, path = _config(directory), str(Path(directory).absolute())
-        self._batch = batch
-        self._scorer = BERTScorer(model_type=path, num_layers=_layers(layers, path, config), device=device)
-        tokenizer = self._scorer._tokenizer
-        if tokenizer.model_max_length > _UNBOUNDED and "max_position_embeddings" in config:
-            # the length at which texts are cut; two positions fewer, because some models count from 2
-            tokenizer.model_max_length = config["max_position_embeddings"] - 2
-
-    def scores(self, predictions: Sequence[str], references: Sequence[str]) -> list[float]:
-        """Return F1 for each pair; 1 means the same text, 0 that one text is blank."""
-        return [f1 for _, _, f1 in self.measures(predictions, references)]
-
-    def measures(self, predictions: Sequence[str], references: Sequence[str]) -> list[tuple[float, float, float]]:
-        """Return precision, recall and F1 for each pair, as `scores` does."""
-        pairs = list(zip(predictions, references, strict=True))
-        kept = [number for number, pair in enumerate(pairs) if all(text.strip() for text in pair)]
-        found = [(0.0, 0.0, 0.0)] * len(pairs)
-        if kept:
-            texts = ([pairs[number][side] for number in kept] for side in (0, 1))
-            columns = (column.tolist() for column in self._scorer.score(*texts, batch_size=self._batch))
-            for number, precision, recall, f1 in zip(kept, *columns, strict=True):
-                found[number] = precision, recall, f1
-        return found
-
-
-def check_model(directory: str, layers: int | None) -> None:
-    """Check that a scorer could be created, without loading the model. Raises as `SemanticScorer` does."""
     if find_spec("bert_score") is None:
         raise ImportError("BERTScore needs the extra: pip install 'fdarx[models]'")
-    _layers(layers, str(Path(directory).absolute()), _config(directory))
+    config, path = _config(directory), Path(directory).absolute()
+    if layers is None:
+        from bert_score.utils import model2layers
+
+        known: dict[str, int] = {model.rsplit("/", 1)[-1]: number for model, number in model2layers.items()}
+        if path.name not in known:
+            raise ValueError(f"bert-score knows no number of layers for a model named {path.name}; give layers")
+        layers = known[path.name]
+    most = config.get("num_hidden_layers", layers)
+    if not 1 <= layers <= most:
+        raise ValueError(f"the model in {path} has {most} layers, so {layers} can't be used; give another number")
+    return layers
 
 
 def _config(directory: str) -> dict[str, Any]:
@@ -248,45 +226,54 @@ def _config(directory: str) -> dict[str, Any]:
     return config
 
 
-def _layers(wanted: int | None, path: str, config: dict[str, Any]) -> int:
-    if wanted is None:
-        from bert_score.utils import model2layers
-
-        name = Path(path).name
-        known: dict[str, int] = {model.rsplit("/", 1)[-1]: layers for model, layers in model2layers.items()}
-        if name not in known:
-            raise ValueError(f"bert-score knows no number of layers for a model named {name}; give layers")
-        wanted = known[name]
-    most = config.get("num_hidden_layers", wanted)
-    if not 1 <= wanted <= most:
-        raise ValueError(f"the model in {path} has {most} layers, so {wanted} can't be used; give another number")
-    return wanted
-
-
 class AnswerSimilarity:
     """Similarity of answers and references by BERTScore, by the cosine of sentence embeddings, or by both.
 
-    `bertscore` and `encoder` are model directories, None for no model; `layers` is as in `SemanticScorer`. Raises as
-    that and `SentenceEncoder` do.
+    BERTScore is that of bert-score, not rescaled, without idf weights.
+
+    Args:
+        bertscore: a local model directory for BERTScore, None for none.
+        layers: the number of its layers to use; None takes the number that the authors of bert-score chose for a model
+            with the name of the directory.
+        encoder: the directory of a sentence encoder, None for none.
+
+    Raises as `check_model` and `SentenceEncoder` do.
     """
 
-    def __init__(self, bertscore: str | None, layers: int | None, encoder: str | None) -> None:
-        self._scorer = SemanticScorer(bertscore, layers=layers) if bertscore else None
+    def __init__(self, bertscore: str | None = None, layers: int | None = None, encoder: str | None = None) -> None:
+        self._scorer: Any = None
         self._encoder = SentenceEncoder(encoder) if encoder else None
+        if bertscore:
+            wanted = check_model(bertscore, layers)
+            from bert_score import BERTScorer
+
+            path = str(Path(bertscore).absolute())
+            self._scorer = BERTScorer(model_type=path, num_layers=wanted)
+            tokenizer, positions = self._scorer._tokenizer, _config(bertscore).get("max_position_embeddings")
+            if positions is not None and tokenizer.model_max_length > _UNBOUNDED:
+                # the length at which texts are cut; two positions fewer, because some models count from 2
+                tokenizer.model_max_length = positions - 2
 
     def measure(self, answers: Sequence[str], references: Sequence[str]) -> list[dict[str, Any]]:
         """Return for each pair bert_precision, bert_recall and bert_f1, and embedding_similarity, if it has the model.
 
-        All are 0 where the answer is blank.
+        All are 0 where the answer is blank, those of BERTScore also where the reference is.
         """
         found: list[dict[str, Any]] = [{} for _ in answers]
+        pairs = list(zip(found, answers, references, strict=True))
         if self._scorer and answers:
             names = ("bert_precision", "bert_recall", "bert_f1")
-            for row, values in zip(found, self._scorer.measures(answers, references), strict=True):
-                row.update(zip(names, values, strict=True))
+            kept = [pair for pair in pairs if all(text.strip() for text in pair[1:])]
+            for row in found:
+                row.update(dict.fromkeys(names, 0.0))
+            if kept:
+                rows, *texts = map(list, zip(*kept, strict=True))
+                columns = (column.tolist() for column in self._scorer.score(*texts, batch_size=_PAIRS))
+                for row, *values in zip(rows, *columns, strict=True):
+                    row.update(zip(names, values, strict=True))
         if self._encoder and answers:
             cosines = np.einsum("nd,nd->n", self._encoder.encode(answers), self._encoder.encode(references))
-            for row, answer, cosine in zip(found, answers, cosines, strict=True):
+            for (row, answer, _), cosine in zip(pairs, cosines, strict=True):
                 row["embedding_similarity"] = float(cosine) if answer.strip() else 0.0
         return found
 
@@ -297,7 +284,10 @@ class AnswerSimilarity:
         not rescaled otherwise.
         """
         pairs = [
-            (at, reference) for at, one in enumerate(answers) if one.outcome != "failed" for reference in one.references
+            (at, reference)
+            for at, answer in enumerate(answers)
+            if answer.outcome != "failed"
+            for reference in answer.references
         ]
         values = self.values([answers[at].answer for at, _ in pairs], [reference for _, reference in pairs])
         best: list[float | None] = [None] * len(answers)
@@ -321,11 +311,6 @@ def similarity_name(bertscore: str | None, encoder: str | None) -> str:
     if bertscore:
         return f"bertscore:{_model_name(bertscore)}"
     return f"cosine:{_model_name(encoder)}" if encoder else TOKEN_F1
-
-
-def open_similarity(bertscore: str | None, layers: int | None, encoder: str | None) -> AnswerSimilarity:
-    """Return the models for `AnswerSimilarity.of`, which needs no encoder beside BERTScore."""
-    return AnswerSimilarity(bertscore, layers, None if bertscore else encoder)
 
 
 def _model_name(directory: str) -> str:

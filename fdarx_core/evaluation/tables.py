@@ -23,20 +23,17 @@ MISSING = "–"
 CLUSTERS = "drugs"
 """What the bootstrap draws, for the notes of tables."""
 
-Column = tuple[str, str]
-"""The upper header, which neighboring columns share, and the header of the column itself."""
-
 
 @dataclass(slots=True)
 class ResultTable:
     """A table: `rows` have a name and an entry for each column, None where there is no value.
 
-    `stub` is the header of the rows' names.
+    `stub` is the header of the rows' names. A column has an upper header, which neighboring columns share, and its own.
     """
 
     title: str
     stub: str
-    columns: list[Column]
+    columns: list[tuple[str, str]]
     rows: list[tuple[str, list[Estimate | None]]]
     notes: list[str] = field(default_factory=list)
 
@@ -92,9 +89,6 @@ def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list
     return [f"{unscored:,} of {total:,} {what} have no verdict and are in no {where}."] if unscored else []
 
 
-Form = Callable[[Estimate], str]
-
-
 def with_bounds(entry: Estimate) -> str:
     """Return a value with its interval, `0.53 [0.50, 0.56]`, or only the value without an interval."""
     bounds = "" if entry.low is None or entry.high is None else f" [{_figure(entry.low)}, {_figure(entry.high)}]"
@@ -125,7 +119,7 @@ def table_text(grid: ResultTable, width: int = 100) -> str:
     return "\n".join([*wrap(grid.title, width), "", "\n\n".join(blocks), *([""] if notes else []), *notes])
 
 
-def _blocks(grid: ResultTable, form: Form, width: int) -> list[str]:
+def _blocks(grid: ResultTable, form: Callable[[Estimate], str], width: int) -> list[str]:
     """Return the table in texts: as many whole groups of columns beside each other as fit."""
     import pandas as pd  # takes longer to import than most commands without a table
 

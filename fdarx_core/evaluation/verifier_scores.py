@@ -17,8 +17,8 @@ from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, e
 from fdarx_core.evaluation.tables import ResultTable, build_table, table_text
 from fdarx_core.records import Figure, content_id
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.verify import Verdict, open_engine, verify
-from fdarx_core.verify.engine import TextPair
+from fdarx_core.storage.tables import read_json_lines
+from fdarx_core.verify import TextPair, Verdict, open_engine, verify
 
 MARKS = ("supported", "contradicted", "unsupported", "not_supported")
 """Marks of a pair. A source with two classes has `not_supported` for everything that is not supported."""
@@ -60,16 +60,10 @@ def read_marked_pairs(file: Location) -> list[MarkedPair]:
         StorageError: the file is missing, or a line is not such a pair; the message names the line.
     """
     source, found = file.name.partition(".")[0], list[MarkedPair]()
-    for number, line in enumerate(file.read_text().splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"{file}, line {number}"
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise StorageError(f"{where} is not JSON: {error}") from None
-        if not isinstance(row, dict):
-            raise StorageError(f"{where} is not an object with text, statement and mark")
+    for line in read_json_lines(file):
+        where, row = line.place, line.row
+        if line.fault:
+            raise StorageError(f"{where} is no JSON object with text, statement and mark: {line.fault}")
         values = {name: next((row[key] for key in keys if row.get(key)), None) for name, keys in _FIELDS.items()}
         for name, keys in _FIELDS.items():
             if not isinstance(values[name], str):
@@ -97,7 +91,7 @@ def score_engine(
     meaning is left out.
     """
     two_classes = {pair.source for pair in pairs if pair.mark == "not_supported"}
-    given = [
+    found = [
         "not_supported" if pair.source in two_classes and verdict.verdict in _DENIALS else verdict.verdict
         for pair, verdict in zip(pairs, verdicts, strict=True)
     ]
@@ -106,7 +100,7 @@ def score_engine(
         "question_id": [str(number) for number in range(len(pairs))],
         "source": [pair.source for pair in pairs],
         "mark": [pair.mark for pair in pairs],
-        "verdict": given,
+        "verdict": found,
     }
     columns = ScoreColumns(pa.table(rows))
     sources = sorted({pair.source for pair in pairs})

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from fdarx_core.llm.model_config import ModelConfig, TokenCounter, tokens_left
 from fdarx_core.records import Passage, QuestionAnswer
-from fdarx_core.retrieval.lexical import Bm25Index, InvertedIndex
+from fdarx_core.retrieval.lexical import InvertedIndex, LexicalIndex, bm25_index
 
 _PROMPT_TOKENS = 900
 """Tokens of the prompt of a reader without its passages."""
@@ -75,5 +75,5 @@ class LabelExcerpts:
         return [self.room.counter(text) + _PASSAGE_TOKENS for text in texts]
 
     @cached_property
-    def _index(self) -> Bm25Index:
-        return Bm25Index(InvertedIndex([f"{one.section_path} {one.text}" for one in self.passages]))
+    def _index(self) -> LexicalIndex:
+        return bm25_index(InvertedIndex([f"{one.section_path} {one.text}" for one in self.passages]))

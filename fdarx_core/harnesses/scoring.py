@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fdarx_core.evaluation.metrics import SCORE_METRICS, ScoreColumns, asked_to_refuse, metric_components
+from fdarx_core.evaluation.metrics import SCORE_METRICS, ScoreColumns, asked_to_refuse
 from fdarx_core.evaluation.predictions import (
     ANSWER_TASKS,
     EVALUATION_RULES_VERSION,
@@ -176,7 +176,7 @@ class HarnessReply:
                     counts = np.nan_to_num(metric.components(columns)[0])
                     found[name] = [*counts.tolist(), float(row.type in UNANSWERABLE_TYPES)]
                 continue
-            _, counted, numbers = metric_components(metric, columns)
+            _, counted, numbers = columns.components(metric)
             if counted[0]:
                 found[name] = numbers[0].tolist()
         return found
@@ -193,9 +193,8 @@ def combine(name: str, components: Sequence[Sequence[float]]) -> float:
 
 def combine_all(replies: Sequence[Components]) -> dict[str, float]:
     """Return all metrics that have a meaning for these replies."""
-    values = {
-        name: combine(name, listed) for name in METRICS if (listed := [one[name] for one in replies if name in one])
-    }
+    found = {name: [reply[name] for reply in replies if name in reply] for name in METRICS}
+    values = {name: combine(name, listed) for name, listed in found.items() if listed}
     return {name: value for name, value in values.items() if not np.isnan(value)}
 
 

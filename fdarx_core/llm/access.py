@@ -20,7 +20,7 @@ from urllib.request import getproxies_environment, proxy_bypass
 VARIABLE_PATTERN = r"^[A-Z][A-Z0-9_]*$"
 """Names of environment variables that hold secrets."""
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_NAME = re.compile(r"authorization|cookie|password|secret|token|key\b|_key|-key", re.IGNORECASE)
 _COMMAND_S = 60.0
 _QUOTED_CHARACTERS = 200
@@ -54,10 +54,6 @@ def names_secret(name: str) -> bool:
     return bool(_SECRET_NAME.search(name))
 
 
-def refers_to_variable(text: str) -> bool:
-    return bool(_REFERENCE.search(text))
-
-
 def expand_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return headers with each `${NAME}` replaced by the environment variable, and what was inserted."""
     inserted: list[str] = []
@@ -69,9 +65,7 @@ def expand_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], list[str
         inserted.append(text)
         return text
 
-    return {
-        name: _REFERENCE.sub(partial(insert, f"headers.{name}"), value) for name, value in headers.items()
-    }, inserted
+    return {name: REFERENCE.sub(partial(insert, f"headers.{name}"), value) for name, value in headers.items()}, inserted
 
 
 def find_proxy(base_url: str, proxy: str | None, login_env: str | None) -> Proxy | None:
@@ -87,7 +81,21 @@ def find_proxy(base_url: str, proxy: str | None, login_env: str | None) -> Proxy
         return None
     addresses = getproxies_environment()
     scheme = next((name for name in (server.scheme, "all") if addresses.get(name)), None)
-    return _parse_proxy(addresses[scheme], f"{scheme.upper()}_PROXY") if scheme else None
+    if scheme is None:
+        return None
+    address, field = addresses[scheme], f"{scheme.upper()}_PROXY"
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    try:
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        known = False
+    if not known or parts.path.strip("/"):  # the error does not quote the address, which may hold a password
+        raise ValueError(
+            f"the environment variable {field} is no address of an HTTP proxy; write http://USER:PASSWORD@HOST:PORT, "
+            "with special characters percent-encoded, or list the server in NO_PROXY"
+        )
+    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    return Proxy(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", login, field)
 
 
 def proxy_address(address: str) -> str:
@@ -145,19 +153,3 @@ def run_key_command(command: str) -> str:
     if not key:
         raise ValueError(f"key_command: {words[0]} printed no key")
     return check_key(key, f"key_command: {words[0]} printed more than a key: its output")
-
-
-def _parse_proxy(address: str, field: str) -> Proxy:
-    """Return the proxy that an environment variable names, perhaps with its login. No error quotes it."""
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    try:
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        known = False
-    if not known or parts.path.strip("/"):
-        raise ValueError(
-            f"the environment variable {field} is no address of an HTTP proxy; write http://USER:PASSWORD@HOST:PORT, "
-            "with special characters percent-encoded, or list the server in NO_PROXY"
-        )
-    login = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-    return Proxy(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", login, field)

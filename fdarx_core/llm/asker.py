@@ -224,15 +224,9 @@ class ResponseWriter:
 
     async def held(self, keys: Sequence[str]) -> set[str]:
         """Return those of the keys that have a response, written or still waiting, as it is when this returns."""
-        added = {key for key in keys if self._added(key)}
-        if self._store.has_only_written():  # checked last: until then, no key has moved from there into a key file
-            return added
         found = await asyncio.get_running_loop().run_in_executor(self._thread, self._store.find, keys)
-        return {key for key in keys if key in found or self._added(key)}
-
-    def _added(self, key: str) -> bool:
-        """Return whether the key has a response that has been added here, though it may be written by now."""
-        return key in self._waiting or key in self._writing or self._store.has_written(key)
+        # What this thread has written after the search is in `_writing` until the next turn of the loop.
+        return {key for key in keys if key in found or key in self._waiting or key in self._writing}
 
     async def read(self, keys: Sequence[str]) -> dict[str, Response]:
         """Return the responses of keys that it holds, except those in damaged segments."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 from urllib.parse import urlsplit
 
 from fdarx_core.llm.failures import EndpointStopped, Failure
@@ -15,7 +16,7 @@ from fdarx_core.llm.limits import RequestLimiter
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.wire_formats import Completion, ServerFeatures
 from fdarx_core.records import Request, Response
-from fdarx_core.telemetry import Span, is_enabled, start_span
+from fdarx_core.telemetry import Span, fail, is_enabled, start_span
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 60.0
@@ -183,7 +184,7 @@ def chat_span(config: ModelConfig, request: Request) -> Iterator[Span]:
     It has neither the prompt nor the reply, and is not the current span, because a block of a streamed reply yields.
     Source: the names in opentelemetry-semantic-conventions 0.66b2. They are in development.
     """
-    span = Span()
+    attributes: dict[str, Any] = {}
     if is_enabled():
         server = urlsplit(config.base_url)
         sampling = {f"gen_ai.request.{name}": request.sampling.get(name) for name in _SAMPLING}
@@ -197,13 +198,13 @@ def chat_span(config: ModelConfig, request: Request) -> Iterator[Span]:
             "server.port": server.port or (443 if server.scheme == "https" else 80),
             **{name: value for name, value in sampling.items() if value is not None},
         }
-        span = start_span(f"chat {config.model}", attributes, kind="client")
+    span = start_span(f"chat {config.model}", attributes, kind="client")
     try:
         yield span
     except BaseException as error:
-        span.fail(error.reason if isinstance(error, Failure) else type(error).__name__)
+        fail(span, error.reason if isinstance(error, Failure) else type(error).__name__)
         if isinstance(error, Failure) and error.status:
-            span.set({"http.response.status_code": error.status})
+            span.set_attribute("http.response.status_code", error.status)
         raise
     finally:
         span.end()
@@ -212,7 +213,7 @@ def chat_span(config: ModelConfig, request: Request) -> Iterator[Span]:
 def note_completion(span: Span, completion: Completion) -> None:
     """Note the tokens and the end of a reply in its span."""
     usage = completion.usage
-    span.set(
+    span.set_attributes(
         {
             "gen_ai.usage.input_tokens": usage.prompt,
             "gen_ai.usage.output_tokens": usage.completion,
@@ -221,4 +222,4 @@ def note_completion(span: Span, completion: Completion) -> None:
         }
     )
     if completion.reason:
-        span.fail(completion.reason)
+        fail(span, completion.reason)

@@ -14,9 +14,10 @@ from uuid import uuid4
 import orjson
 
 from fdarx_core.llm.attempts import Counters
-from fdarx_core.llm.batch_formats import BatchFormat, BatchStatus, BatchTransport
+from fdarx_core.llm.batch_formats import BatchFormat, BatchStatus
 from fdarx_core.llm.failures import SHAPE_ERRORS, EndpointStopped, Failure, decode_json
 from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.llm.transport import HttpTransport
 from fdarx_core.llm.wire_formats import ServerFeatures
 from fdarx_core.storage import Location, StorageError
 
@@ -114,7 +115,7 @@ class BatchClient:
         counters: where repeated calls are counted as retries.
     """
 
-    def __init__(self, config: ModelConfig, api: BatchFormat, transport: BatchTransport, counters: Counters) -> None:
+    def __init__(self, config: ModelConfig, api: BatchFormat, transport: HttpTransport, counters: Counters) -> None:
         self._config, self._api, self._transport, self._counters = config, api, transport, counters
         self._url = api.url(config.base_url)
         self._ids: set[str] = set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import Counter
 from contextlib import aclosing, suppress
@@ -17,13 +16,12 @@ from fdarx_core.llm.batch_formats import (
     BATCH_FORMATS,
     BatchFormat,
     BatchStatus,
-    BatchTransport,
     custom_id_of,
     most_cost,
 )
 from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, Failure
 from fdarx_core.llm.http_endpoint import HttpEndpoint
-from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter, resolve
+from fdarx_core.llm.limits import resolve
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.wire_formats import Completion, Messages
 
@@ -107,11 +105,8 @@ class BatchEndpoint(HttpEndpoint):
         api: BatchFormat | None = None,
     ) -> None:
         super().__init__(config)
-        self.limits = RequestLimiter(sys.maxsize, None, None)
         self._api: BatchFormat = api or BATCH_FORMATS[config.kind]
-        self._transport = transport = BatchTransport(config, self._credentials, self._wire)
-        self._client = BatchClient(config, self._api, transport, self.counters)
-        self._warmup = PrefixWarmup(enabled=False)
+        self._client = BatchClient(config, self._api, self._transport, self.counters)
         self._records, self._requests = records, requests or BatchedRequests()
         self._earlier: dict[str, _Batch] = {}  # of earlier processes, by custom id
         self._filling: _Batch | None = None

@@ -19,7 +19,6 @@ from fdarx_core.llm.attempts import PendingRequest, chat_span
 from fdarx_core.llm.batch_formats import OPENAI_BATCHES, custom_id_of, most_cost
 from fdarx_core.llm.failures import SHAPE_ERRORS, Failure, ReplyPending
 from fdarx_core.llm.http_endpoint import HttpEndpoint
-from fdarx_core.llm.limits import PrefixWarmup, RequestLimiter
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.wire_formats import Completion, Messages, ServerFeatures
 from fdarx_core.storage import Location
@@ -55,8 +54,6 @@ class BatchFileEndpoint(HttpEndpoint):
     ) -> None:
         # How often a request is asked is up to who runs the command again.
         super().__init__(config.model_copy(update={"max_tries": sys.maxsize, "max_wait_s": sys.float_info.max}))
-        self.limits = RequestLimiter(sys.maxsize, None, None)
-        self._warmup = PrefixWarmup(enabled=False)
         self._folder, self._stored = folder, stored
         self._features_file = folder / f"features-{config.name}.json"
         self._reading = asyncio.Lock()
@@ -100,7 +97,11 @@ class BatchFileEndpoint(HttpEndpoint):
                 return self._read(reply, span)
         if custom_id not in self._pending:
             self._pending.add(custom_id)
-            await self._add(OPENAI_BATCHES.item(custom_id, self._body(pending, messages)))
+            item = OPENAI_BATCHES.item(custom_id, self._body(pending, messages))
+            if len(self._items) >= OPENAI_BATCHES.max_requests or self._size + len(item) > OPENAI_BATCHES.max_bytes:
+                await self._write()
+            self._items.append(item)
+            self._size += len(item)
             self.counters.reserved += most_cost(self.config, messages)
         raise ReplyPending(f"requests to {self.name} wait in {self._folder} for their replies")
 
@@ -152,13 +153,6 @@ class BatchFileEndpoint(HttpEndpoint):
         for custom_id, result in found:
             if custom_id[:_KEY_DIGITS] not in stored:
                 self._results.setdefault(custom_id, []).append(result)
-
-    async def _add(self, item: bytes) -> None:
-        """Add a request to the next file."""
-        if len(self._items) >= OPENAI_BATCHES.max_requests or self._size + len(item) > OPENAI_BATCHES.max_bytes:
-            await self._write()
-        self._items.append(item)
-        self._size += len(item)
 
     async def _write(self) -> None:
         """Write the requests that wait into the next file, and what is known of the server."""

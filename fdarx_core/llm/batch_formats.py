@@ -1,4 +1,4 @@
-"""The batch APIs of OpenAI and Anthropic: HTTP, how batches are written, and how their states and results are read.
+"""The batch APIs of OpenAI and Anthropic: how batches are written, and how their states and results are read.
 
 Sources: openai 3.54 (types/batch.py, types/batch_create_params.py, resources/files.py), anthropic-sdk-python
 (types/messages/message_batch.py, batch_create_params.py, batch_list_params.py), and the vendors' guides for the lines
@@ -8,25 +8,19 @@ of results.
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
 import aiohttp
 import orjson
-from yarl import URL
 
-from fdarx_core.llm.credentials import Credentials, IssuedKey
-from fdarx_core.llm.failures import TRANSIENT, Failure, decode_json, error_message, reported_failure, status_failure
+from fdarx_core.llm.failures import TRANSIENT, Failure, error_message, reported_failure, status_failure
 from fdarx_core.llm.model_config import ModelConfig, count_messages, estimate_tokens
 from fdarx_core.llm.transport import HttpTransport
-from fdarx_core.llm.wire_formats import Messages, WireFormat
+from fdarx_core.llm.wire_formats import Messages
 from fdarx_core.records import Request, Response
-
-_MAX_LINE_BYTES = 8 << 20
-_CONNECT_S = 30.0
 
 _QUEUE_FULL = "token_limit_exceeded"
 """OpenAI's code for a batch that would exceed the tokens that an account may have waiting."""
@@ -62,55 +56,6 @@ class BatchStatus:
     name: str = ""
 
 
-class BatchTransport(HttpTransport):
-    """The session with the server of a batch API: calls in JSON, uploads of any size, and results line by line.
-
-    `answered_at` is set by who reads the results of requests. Batches take hours, so each call first has a key renewed
-    that is no longer valid.
-    """
-
-    def __init__(self, config: ModelConfig, credentials: Credentials, wire: WireFormat) -> None:
-        super().__init__(config, credentials, wire)
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=config.timeout_s)
-
-    async def call(self, method: str, url: str, data: Any = None) -> Any:
-        """Return the JSON of a reply with status 200. Raises as `HttpTransport.post`."""
-        async with self._sent(method, url, data) as (reply, key):
-            body = await self._checked_body(reply, key)
-        return decode_json(body)
-
-    async def lines(self, url: str) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a reply, of which one is in memory at a time. Raises as `call`."""
-        async with self._sent("GET", url) as (reply, key):
-            if reply.status != 200:
-                await self._checked_body(reply, key)
-            rest = b""
-            async for chunk in reply.content.iter_any():
-                *whole, rest = (rest + chunk).split(b"\n")
-                if len(rest) > _MAX_LINE_BYTES:
-                    detail = f"a line of results has more than {_MAX_LINE_BYTES} bytes"
-                    raise Failure(f"{TRANSIENT}reply_too_large", detail)
-                for line in filter(bytes.strip, whole):
-                    yield self._credentials.redacted_bytes(line)
-            if rest.strip():
-                yield self._credentials.redacted_bytes(rest)
-
-    @asynccontextmanager
-    async def _sent(
-        self, method: str, url: str, data: Any = None
-    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, IssuedKey]]:
-        if not self._credentials.valid:
-            await self._credentials.refresh()
-        content_type = data.headers["Content-Type"] if isinstance(data, aiohttp.MultipartWriter) else ""
-        address = URL(url).update_query(self._config.query)
-        async with self._request(method, address, data, content_type, timeout=self._timeout) as (reply, key):
-            try:
-                yield reply, key
-            except Failure as failure:
-                failure.detail = f"{method} {address.path}: {failure.detail}"
-                raise
-
-
 class OpenAIBatches:
     """OpenAI's Batch API: requests are uploaded as a file, and its results are two files, of replies and of errors.
 
@@ -137,7 +82,7 @@ class OpenAIBatches:
         return b"".join(items)
 
     async def submit(
-        self, transport: BatchTransport, base_url: str, name: str, body: bytes, input_file: str = ""
+        self, transport: HttpTransport, base_url: str, name: str, body: bytes, input_file: str = ""
     ) -> BatchStatus:
         """Create a batch. Raises Failure.
 
@@ -205,7 +150,7 @@ class AnthropicBatches:
         return b"".join((b'{"requests":[', items[0][1:], *items[1:], b"]}"))
 
     async def submit(
-        self, transport: BatchTransport, base_url: str, name: str, body: bytes, input_file: str = ""
+        self, transport: HttpTransport, base_url: str, name: str, body: bytes, input_file: str = ""
     ) -> BatchStatus:
         """Create a batch, which this API takes as a whole or answers with 429: there is no `input_file`."""
         return self.status(base_url, await transport.call("POST", self.url(base_url), io.BytesIO(body)))

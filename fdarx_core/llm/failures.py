@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -65,6 +65,18 @@ class EndpointStopped(AskingStopped):
 
 class ReplyPending(AskingStopped):
     """The request is in a batch file, whose output is still to be written. Other requests go on."""
+
+
+async def all_done(runs: Iterable[Awaitable[Any]]) -> list[Any]:
+    """Return the results of what runs at the same time, once all of it has ended. Raises an error of it then.
+
+    So all that can be asked is asked, also beside a request that is pending. An error that is no AskingStopped goes
+    first.
+    """
+    ends = await asyncio.gather(*runs, return_exceptions=True)
+    if errors := [end for end in ends if isinstance(end, BaseException)]:
+        raise min(errors, key=lambda error: isinstance(error, AskingStopped))
+    return ends
 
 
 class Failure(Exception):

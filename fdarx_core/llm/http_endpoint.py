@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import operator
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -70,15 +71,15 @@ class HttpEndpoint(AsyncEndpoint):
     batched: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig) -> None:
-        limits = RequestLimiter(config.max_in_flight, config.requests_per_minute, config.tokens_per_minute)
-        super().__init__(config.name, limits)
+        of_server = config.max_in_flight, config.requests_per_minute, config.tokens_per_minute
+        super().__init__(config.name, RequestLimiter(*((sys.maxsize, None, None) if self.batched else of_server)))
         self.config = config
         self.sampling: Mapping[str, Any] = config.request_parameters
         self._wire = WIRE_FORMATS[config.kind]
         self._credentials = Credentials(config)
         self._transport = HttpTransport(config, self._credentials, self._wire)
         self._learned: dict[str, ServerFeatures] = {}  # for each task: a server may refuse the schema of one alone
-        self._warmup = PrefixWarmup(enabled=config.warms_prefixes)
+        self._warmup = PrefixWarmup(enabled=config.warms_prefixes and not self.batched)
         self._refused_in_vain = self._given_up_in_vain = 0
 
     async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
@@ -90,7 +91,7 @@ class HttpEndpoint(AsyncEndpoint):
                 completion = Completion(failure.detail, "error", reason=failure.reason)
         return self._response(pending, completion)
 
-    def stream(
+    async def stream(
         self, request: Request, admit: Callable[[], None] = lambda: None
     ) -> AsyncGenerator[str | Response, None]:
         """Yield the reply's text in pieces as the server sends them, and at the end the whole response.
@@ -102,7 +103,27 @@ class HttpEndpoint(AsyncEndpoint):
         """
         if request.schema:
             raise ValueError(f"task {request.task} has a structured reply, which cannot be streamed; use ask")
-        return self._stream(request, admit)
+        pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
+        tokens = count_messages(request.messages, estimate_tokens)
+        completion = None
+        with self.counted():
+            while completion is None:
+                received = StreamAccumulator(Redactor(self._credentials.secrets))
+                try:
+                    async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
+                        async for piece in pieces:
+                            yield piece
+                    completion = received.completion()
+                    self._answered(tokens, completion)
+                except Failure as failure:
+                    if received.started:
+                        completion = received.failed(failure)
+                    else:
+                        try:
+                            await self.wait_after(pending, failure)
+                        except Failure as final:
+                            completion = received.failed(final)
+        yield self._response(pending, completion)
 
     async def close(self) -> None:
         await self._credentials.close()
@@ -189,29 +210,6 @@ class HttpEndpoint(AsyncEndpoint):
             return "check base_url in the models file, or name the server's certificate authority in ca_file"
         return f"check {way}base_url in the models file and that the server is up; run the same command again to resume"
 
-    async def _stream(self, request: Request, admit: Callable[[], None]) -> AsyncGenerator[str | Response, None]:
-        pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
-        tokens = count_messages(request.messages, estimate_tokens)
-        completion = None
-        with self.counted():
-            while completion is None:
-                received = StreamAccumulator(Redactor(self._credentials.secrets))
-                try:
-                    async with self.slot(pending, tokens), aclosing(self._pieces(pending, received)) as pieces:
-                        async for piece in pieces:
-                            yield piece
-                    completion = received.completion()
-                    self._answered(tokens, completion)
-                except Failure as failure:
-                    if received.started:
-                        completion = received.failed(failure)
-                    else:
-                        try:
-                            await self.wait_after(pending, failure)
-                        except Failure as final:
-                            completion = received.failed(final)
-        yield self._response(pending, completion)
-
     def _features(self, request: Request, learned: Mapping[str, ServerFeatures] | None = None) -> ServerFeatures:
         """Return what to use for a request by what was learned until now, or then; without a schema, plain text."""
         mode: OutputMode = "json_schema" if self.config.structured == "auto" else self.config.structured
@@ -269,8 +267,7 @@ class HttpEndpoint(AsyncEndpoint):
         try:
             completion = self._wire.completion(content)
         except SHAPE_ERRORS:
-            detail = f"the reply does not belong to this API: {error_message(reply)}"
-            raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
+            raise _wrong_shape("reply", reply) from None
         cut_whitespace_loop(completion)
         note_completion(span, completion)
         return completion
@@ -308,7 +305,11 @@ class HttpEndpoint(AsyncEndpoint):
             async with aclosing(self._transport.events(body)) as events:
                 try:
                     async for event in events:
-                        if text := received.add(self._delta(event)):
+                        try:
+                            delta = self._wire.delta(event)
+                        except SHAPE_ERRORS:
+                            raise _wrong_shape("event", event) from None
+                        if text := received.add(delta):
                             yield text
                         if received.ended:
                             break
@@ -318,13 +319,6 @@ class HttpEndpoint(AsyncEndpoint):
                     pending.latency_s = time.monotonic() - started
                 await _drain(events)
             note_completion(span, received.completion())
-
-    def _delta(self, event: bytes) -> Completion:
-        try:
-            return self._wire.delta(event)
-        except SHAPE_ERRORS:
-            detail = f"the event does not belong to this API: {error_message(event)}"
-            raise Failure(f"{TRANSIENT}wrong_shape", detail) from None
 
     def _response(self, pending: PendingRequest, completion: Completion) -> Response:
         response = response_to(pending.request, self._credentials.redacted(completion.text), completion.reason)
@@ -367,6 +361,10 @@ def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str
     )
     quoted = text.strip()[:_QUOTED_CHARACTERS] or "(nothing)"
     return [{"role": "assistant", "content": quoted}, {"role": "user", "content": asked}]
+
+
+def _wrong_shape(what: str, content: bytes) -> Failure:
+    return Failure(f"{TRANSIENT}wrong_shape", f"the {what} does not belong to this API: {error_message(content)}")
 
 
 async def _drain(events: AsyncGenerator[bytes, None]) -> None:

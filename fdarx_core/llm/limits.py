@@ -15,7 +15,7 @@ from fdarx_core.records import Request
 from fdarx_core.storage.retry import RateLimiter
 
 MIN_PREFIX_TOKENS = 1024
-"""Estimated tokens; most vendors do not cache a shorter prefix."""
+"""Most vendors do not cache a prefix of fewer tokens, which are estimated here."""
 PREFIX_CACHED_S = 240.0
 """Vendors keep a prefix for five minutes from its last use."""
 
@@ -167,12 +167,15 @@ def resolve(outcome: asyncio.Future[Result], result: Result) -> None:
 class AdaptiveRateLimiter:
     """Finds the rate that a server accepts, in requests a second; unlimited until the server refuses requests.
 
-    The rate is set anew once a second, after at least three requests, and sooner while most are refused. Where more
-    than 15 % were refused, it becomes what was accepted plus a tenth, to find out whether the server takes more, but at
-    least a quarter of what it was. Where it had been lowered already and about the same share is refused, the refusals
-    do not depend on the rate, and it returns. Where fewer were refused, the rate grows, faster each time, and the limit
-    is dropped once it holds nothing back. Single refusals do not lower the rate: each costs one retry, which holds no
-    slot, and a rate that falls with each would not recover from refusals that come at any rate.
+    The rate is adapted once a second, after at least three requests, and sooner while most are refused:
+
+    - If more than 15 % were refused, the rate becomes that of the accepted requests plus a tenth, by which it finds out
+      whether the server takes more, but at least a quarter of what it was. If the rate had been lowered before and
+      about the same share is refused, the refusals do not depend on the rate, and the former rate is set again.
+    - Otherwise the rate grows, faster each time. The limit is dropped once requests come more slowly than it allows.
+
+    A few refusals do not lower the rate, because each costs only one retry, which holds no slot. A server that refuses
+    some requests at any rate would otherwise be asked more and more slowly.
     """
 
     def __init__(self) -> None:
@@ -210,25 +213,22 @@ class AdaptiveRateLimiter:
         flooded = self._refused >= _FLOOD_REFUSALS and 2 * self._refused > self._sent
         if seconds < (_FLOODED_S if flooded else _EPOCH_S) or self._sent < _EPOCH_REQUESTS:
             return
-        sent = self._sent / seconds
-        if self._refused > _TOLERATED_SHARE * self._sent:
-            self._slow_down(sent, self._refused / self._sent)
+        sent, share = self._sent / seconds, self._refused / self._sent
+        if share > _TOLERATED_SHARE:
+            self._growth = _FIRST_GROWTH
+            if self._before_cut and share > _halfway_share(*self._before_cut, sent):
+                self._set_rate(max(self._before_cut[0], sent) * _PROBE)
+                self._before_cut = None
+            else:
+                slowest = max(_MIN_RATE, _STEEPEST_CUT * (self.rate or sent))
+                self._set_rate(max(slowest, sent * (1 - share) * _PROBE))
+                self._before_cut = (sent, share)
         elif self._limiter:
             rate = self._growth * self._limiter.rate
             self._set_rate(rate if rate < 4 * sent else None)
             self._before_cut = None
             self._growth = min(_MAX_GROWTH, self._growth**2)
         self._begin_epoch(now)
-
-    def _slow_down(self, sent: float, share: float) -> None:
-        self._growth = _FIRST_GROWTH
-        if self._before_cut and share > _halfway_share(*self._before_cut, sent):
-            self._set_rate(max(self._before_cut[0], sent) * _PROBE)
-            self._before_cut = None
-            return
-        slowest = max(_MIN_RATE, _STEEPEST_CUT * (self.rate or sent))
-        self._set_rate(max(slowest, sent * (1 - share) * _PROBE))
-        self._before_cut = (sent, share)
 
     def _set_rate(self, rate: float | None) -> None:
         if rate is None:
@@ -240,9 +240,10 @@ class AdaptiveRateLimiter:
 
 
 def _halfway_share(sent_before: float, share_before: float, sent: float) -> float:
-    """Return the refused share midway between that before the cut and what a server of fixed rate would refuse now.
+    """Return the mean of two shares: that refused before the rate was lowered, and that expected at the lower rate.
 
-    1 where it is unknown: most was refused before, or no less is sent now.
+    A larger share than this shows that lowering the rate did not help. The result is 1 if nothing can be expected,
+    because most requests were refused before or no fewer are sent now.
     """
     if share_before > 0.5 or sent >= 0.95 * sent_before:
         return 1.0
@@ -253,9 +254,9 @@ def _halfway_share(sent_before: float, share_before: float, sent: float) -> floa
 class PrefixWarmup:
     """Sends the first request of each long prompt prefix alone, so that the others find it in a vendor's cache.
 
-    A prefix is all messages but the last. Until one of its requests is answered, they go one at a time; one that fails
-    lets the next go first. Requests with other prefixes, or short ones, do not wait. Whoever waits here should hold no
-    slot. An object belongs to one event loop.
+    The prefix of a request is all its messages but the last. The requests of a prefix are sent one at a time until one
+    of them is answered. Requests with short prefixes do not wait. A caller should hold no slot while it waits here. An
+    object belongs to one event loop.
     """
 
     def __init__(self, *, enabled: bool) -> None:
@@ -264,7 +265,7 @@ class PrefixWarmup:
         self._locks: dict[bytes, asyncio.Lock] = {}  # of prefixes that no request has been answered for
 
     def turn(self, request: Request) -> AbstractAsyncContextManager[bool]:
-        """Wait for the request's turn; the value is whether it waited. Without an error the prefix is then cached."""
+        """Wait until the request may be sent; the value says whether it waited. Its reply caches the prefix."""
         if not self._enabled or count_messages(request.messages[:-1], estimate_tokens) < MIN_PREFIX_TOKENS:
             return _AT_ONCE
         return self._turn(request)

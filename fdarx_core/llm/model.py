@@ -8,21 +8,20 @@ import re
 import threading
 import weakref
 from collections.abc import Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from fdarx_core.llm.asker import Asker
 from fdarx_core.llm.attempts import Counters
+from fdarx_core.llm.baseline import Baseline
 from fdarx_core.llm.failures import EndpointStopped
 from fdarx_core.llm.model_config import ModelConfig, ModelsError, model_config
+from fdarx_core.llm.response_store import ResponseStore
 from fdarx_core.llm.task import ReplyT, Task, Unparsable, find_task
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from fdarx_core.llm.asker import Asker
 
 T = TypeVar("T")
 Slots = Mapping[str, Any]
@@ -64,12 +63,12 @@ class Model:
         max_cost: float | None = None,
         **options: Any,
     ) -> None:
-        given = {name: value for name, value in (("base_url", base_url), ("api_key", api_key)) if value is not None}
+        server = {name: value for name, value in (("base_url", base_url), ("api_key", api_key)) if value is not None}
         self.config: ModelConfig | None = None
         if model != BASELINE:
-            self.config = _config(model, options | given)
-        elif options or given:
-            raise ModelsError(f"baseline takes no options, but was given {', '.join(sorted(options | given))}")
+            self.config = _config(model, options | server)
+        elif options or server:
+            raise ModelsError(f"baseline takes no options, but was given {', '.join(sorted(options | server))}")
         if max_cost is not None and (self.config is None or self.config.prices is None):
             raise ModelsError("max_cost needs the model's prices, such as prices={'input': 0.5, 'output': 2}")
         self.name = self.config.name if self.config else BASELINE
@@ -160,22 +159,25 @@ class Model:
 
     def _by_rules(self, tasks: Iterable[Task[Any]], requests: list[Request]) -> list[Response]:
         """Return the baseline's responses. They are not stored, because they cost nothing and the rules may change."""
-        from fdarx_core.llm.baseline import Baseline
-
         return Baseline({task.name: task for task in tasks}, rules="").answer(requests)
 
     async def _responses(self, requests: list[Request]) -> list[Response]:
         """Return the responses of the server, in the thread of the model."""
         if not self._askers:  # the first call, or the server could not be asked before
-            from fdarx_core.llm.asker import Asker
             from fdarx_core.llm.http_endpoint import HttpEndpoint
-            from fdarx_core.llm.response_store import ResponseStore
 
             assert self.config is not None
             endpoint, store = HttpEndpoint(self.config), ResponseStore(self.store) if self.store else None
             endpoint.counters = self._counters
-            limits: dict[str, Any] = {"max_requests": self.max_requests, "max_cost": self.max_cost, "sent": self._sent}
-            self._askers.append(Asker({self.name: endpoint}, store, **limits))
+            self._askers.append(
+                Asker(
+                    {self.name: endpoint},
+                    store,
+                    max_requests=self.max_requests,
+                    max_cost=self.max_cost,
+                    sent=self._sent,
+                )
+            )
         [asker] = self._askers
         try:
             responses = await asker.ask(requests)

@@ -31,7 +31,7 @@ CHARACTERS_PER_TOKEN = 4.0
 many labels, 3.7 to 4.6 on most single ones, 4.4 to 4.7 on short questions and answers (benchmarks/RESULTS.md)."""
 _KINDS = ("openai", "anthropic")
 KINDS_GROUP = "fdarx.model_kinds"
-"""The entry point group by which other packages add APIs; each entry point names a `WireFormat`."""
+"""The entry point group by which other packages add APIs; each entry point names an `OpenAIFormat`."""
 FRAME_TOKENS = 4
 """Tokens that a chat template adds to each message."""
 
@@ -64,7 +64,7 @@ def _plain_headers(headers: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"{name!r} is no header of one line")
         if name.lower() in _CLIENT_HEADERS:
             raise ValueError(f"{name} is set by the client; leave it out (proxy_login_env holds the login of a proxy)")
-        if access.names_secret(name) and not access.refers_to_variable(value):
+        if access.names_secret(name) and not access.REFERENCE.search(value):
             raise ValueError(f"{name} looks like a secret; put it into an environment variable and write ${{VARIABLE}}")
     return headers
 
@@ -215,8 +215,8 @@ class ModelConfig(BaseModel):
     @property
     def engine(self) -> str:
         """What answers: the kind of API, the model's id, and the sampling parameters that were given."""
-        given = [f"{name} {value}" for name, value in sorted(self.sampling.items())]
-        return ", ".join([f"{self.kind} {self.model}", *given])
+        parameters = [f"{name} {value}" for name, value in sorted(self.sampling.items())]
+        return ", ".join([f"{self.kind} {self.model}", *parameters])
 
     @property
     def warms_prefixes(self) -> bool:

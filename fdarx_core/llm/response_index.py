@@ -1,27 +1,26 @@
-"""What the segments of a response store hold: their keys, in sorted tables or binary files, and sums of their costs.
+"""What the segments of a response store hold: their keys, in sorted tables or files, and sums of their costs.
 
-A key file has shards of up to 4,096 entries in ascending order of the keys, then a footer. An entry takes 12 bytes: 64
-bits of the key, and the number of its segment. Two keys may share their 64 bits, so that an entry says where to look;
-what a segment holds is decided by reading it. The footer has the first key and the checksum of each shard, the names
-of the segments, and the sums of their responses (`usage_of`). A search reads the footer once and then the shards
-that it needs, as ranges; a process keeps what it has read. Files never change. They are not mapped into memory: where
-another node deletes a file of a shared folder, the next access to the map would end the process.
+A key file is a Parquet file with row groups of up to 4,096 entries in ascending order of the keys. An entry has 64 bits
+of a key, and the number of its segment. Two keys may share their 64 bits, so that an entry says where to look; what a
+segment holds is decided by reading it. The metadata of the file has the names of the segments, and the sums of their
+responses (`usage_of`). A search reads the footer once and then the row groups that it needs; a process keeps what it
+has read. Files never change. They are not mapped into memory: where another node deletes a file of a shared folder, the
+next access to the map would end the process.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, TypeAlias
-from zlib import crc32
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -36,15 +35,11 @@ Numbers = NDArray[np.uint32]
 Entries = tuple[Digests, Numbers]
 """Sorted keys, and the number of the segment of each."""
 
-SUFFIX = ".keys"
-_SHARD = 4096
+SUFFIX = ".parquet"
+_SCHEMA = pa.schema([("key", pa.uint64()), ("segment", pa.uint32())])
+_GROUP = 4096
 _SLICE = 2**18
 """Entries that are merged at once."""
-_SHARDS_AT_ONCE = 256
-_ENTRY = 12
-_READERS = 16
-_TRAILER = struct.Struct("<QQQI8s")
-_MAGIC = b"FDARXIX1"
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{16}")
 
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
@@ -156,106 +151,61 @@ class KeyTable:
 
 
 class KeyFile:
-    """A file of keys, with the methods of `KeyTable`. Raises DamagedKeyFile, here or when a shard is read."""
+    """A file of keys, with the methods of `KeyTable`. Raises DamagedKeyFile, here or when row groups are read."""
 
     def __init__(self, place: Location) -> None:
         self.place = place
-        shards, names, self._usage = self._read_footer()
-        self._first = shards["first"].to_numpy()
-        self._checksums = shards["checksum"].to_pylist()
-        self._offsets = np.concatenate([[0], np.cumsum(shards["entries"].to_numpy())]).astype(np.int64) * _ENTRY
-        self.names: list[str] = names["name"].to_pylist()
-        self._shards: dict[int, Entries] = {}
-        self._all: Entries | None = None
-
-    @property
-    def count(self) -> int:
-        return int(self._offsets[-1]) // _ENTRY
-
-    @property
-    def usage(self) -> pa.Table:
-        return open_parquet(self._usage, self.place).read()
+        self._metadata: pq.FileMetaData | None = None
+        with self._opened() as file:
+            self._metadata = metadata = file.metadata
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+            self._first = np.array([group.column(0).statistics.min for group in groups], np.uint64)
+            self.count = metadata.num_rows
+            stored = file.schema_arrow.metadata
+            self.names: list[str] = orjson.loads(stored[b"segments"])
+            self.usage = pa.Table.from_pylist(orjson.loads(stored[b"usage"]), NO_USAGE.schema)
+        self._groups: dict[int, Entries] = {}
 
     def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
-        if self._all is None and 4 * len(self._shards) > len(self._first):
-            # To read the rest in long ranges takes less time than to read many more shards one by one.
-            starts = range(0, len(self._first), _SHARDS_AT_ONCE)
-            self._all = _concatenated(
-                [shard for start in starts for shard in self._read_shards(start, start + _SHARDS_AT_ONCE)]
-            )
-            self._shards.clear()
-        matches = _matches(self._all, wanted) if self._all else self._find_in_shards(wanted)
-        for position, number in matches:
-            yield position, self.names[number]
+        # Equal keys may lie on both sides of the border between two row groups.
+        lows = np.maximum(np.searchsorted(self._first, wanted, "left") - 1, 0)
+        highs = np.searchsorted(self._first, wanted, "right") - 1
+        touched = np.union1d(lows[highs >= 0], highs[highs >= 0]).tolist()
+        missing = [group for group in touched if group not in self._groups]
+        if missing and self.place.is_remote:  # one long range takes less time than many short ones
+            missing = [group for group in range(missing[0], missing[-1] + 1) if group not in self._groups]
+        self._groups |= zip(missing, self._read(missing), strict=True)
+        for group in touched:
+            start, stop = np.searchsorted(highs, group, "left"), np.searchsorted(lows, group, "right")
+            for position, number in _matches(self._groups[group], wanted[start:stop]):
+                yield int(start) + position, self.names[number]
 
     def between(self, low: int, high: int) -> Entries:
         first = max(0, int(np.searchsorted(self._first, np.uint64(low), "left")) - 1)
         last = int(np.searchsorted(self._first, np.uint64(high), "right"))
-        keys, numbers = _concatenated(self._read_shards(first, last))
+        keys, numbers = _concatenated(self._read(range(first, last)))
         return KeyTable(self.names, keys, numbers, NO_USAGE).between(low, high)
 
-    def _find_in_shards(self, wanted: Digests) -> Iterator[tuple[int, int]]:
-        # Equal keys may lie on both sides of the border between two shards.
-        lows = np.maximum(np.searchsorted(self._first, wanted, "left") - 1, 0)
-        highs = np.searchsorted(self._first, wanted, "right") - 1
-        touched = np.union1d(lows[highs >= 0], highs[highs >= 0]).tolist()
-        missing = [shard for shard in touched if shard not in self._shards]
-        starts = [at for at, shard in enumerate(missing) if at == 0 or missing[at - 1] != shard - 1]
-        runs = [missing[start:stop] for start, stop in pairwise([*starts, len(missing)])]
-        with ThreadPoolExecutor(_READERS) as readers:
-            mapping = readers.map if self.place.is_remote else map
-            for run, shards in zip(
-                runs, mapping(lambda run: self._read_shards(run[0], run[-1] + 1), runs), strict=True
-            ):
-                self._shards |= zip(run, shards, strict=True)
-        for shard in touched:
-            start, stop = np.searchsorted(highs, shard, "left"), np.searchsorted(lows, shard, "right")
-            for position, number in _matches(self._shards[shard], wanted[start:stop]):
-                yield int(start) + position, number
+    def _read(self, groups: Sequence[int]) -> list[Entries]:
+        """Return the entries of some row groups."""
+        if not groups:
+            return []
+        with self._opened() as file:
+            table = file.read_row_groups(groups)
+            ends = np.cumsum([file.metadata.row_group(group).num_rows for group in groups])[:-1]
+        return list(zip(*(np.split(table[name].to_numpy(), ends) for name in ("key", "segment")), strict=True))
 
-    def _read_shards(self, first: int, stop: int) -> list[Entries]:
-        """Return some shards, `stop` not included, from one range of the file."""
-        offsets = self._offsets[first : stop + 1].tolist()
-        data = memoryview(self._read_range(offsets[0], offsets[-1]) if len(offsets) > 1 else b"")
-        shards = []
-        for shard, (low, high) in enumerate(pairwise(offsets), first):
-            content = data[low - offsets[0] : high - offsets[0]]
-            if crc32(content) != self._checksums[shard]:
-                raise DamagedKeyFile(self.place, f"shard {shard} has another checksum than its footer says")
-            count = (high - low) // _ENTRY
-            shards.append((np.frombuffer(content, "<u8", count), np.frombuffer(content, "<u4", count, 8 * count)))
-        return shards
-
-    def _read_footer(self) -> tuple[pa.Table, pa.Table, bytes]:
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
         try:
-            size = self.place.size()
+            with self.place.open_input() as stream:
+                yield open_parquet(stream, self.place, metadata=self._metadata, page_checksum_verification=True)
         except StorageError:
-            self._raise_if_gone()
-            raise
-        end = size - _TRAILER.size
-        trailer = self._read_range(end, size) if end >= 0 else b""
-        if trailer[-len(_MAGIC) :] != _MAGIC or len(trailer) != _TRAILER.size:
-            raise DamagedKeyFile(self.place, "it does not end as a key file does")
-        *lengths, checksum, _ = _TRAILER.unpack(trailer)
-        start = end - sum(lengths)
-        footer = self._read_range(start, end) if start >= 0 else b""
-        if len(footer) != sum(lengths) or crc32(footer) != checksum:
-            raise DamagedKeyFile(self.place, "its footer has another checksum than it says")
-        shards_end, names_end, _ = np.cumsum(lengths)
-        shards = open_parquet(footer[:shards_end], self.place).read()
-        names = open_parquet(footer[shards_end:names_end], self.place).read()
-        return shards, names, footer[names_end:]
-
-    def _read_range(self, start: int, stop: int) -> bytes:
-        try:
-            return self.place.read_range(start, stop)
-        except StorageError:
-            self._raise_if_gone()
-            raise
-
-    def _raise_if_gone(self) -> None:
-        if not self.place.exists():
-            raise DamagedKeyFile(self.place, "it is gone; another process has merged it")
+            if self.place.exists():
+                raise
+            raise DamagedKeyFile(self.place, "it is gone; another process has merged it") from None
+        except (pa.ArrowException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DamagedKeyFile(self.place, " ".join(str(error).split())) from None
 
 
 KeySource: TypeAlias = KeyTable | KeyFile
@@ -274,32 +224,18 @@ def write_key_file(folder: Location, sources: Sequence[KeySource]) -> KeyFile:
     """
     names = sorted(name for source in sources for name in source.names)
     place = folder / f"{blake2b(chr(10).join(names).encode(), digest_size=12).hexdigest()}{SUFFIX}"
-    first, entries, checksums = list[int](), list[int](), list[int]()
-    with place.open_output() as stream:
-        for keys, numbers in _merged_shards(sources, names):
-            content = keys.astype("<u8").tobytes() + numbers.astype("<u4").tobytes()
-            stream.write(content)
-            first.append(int(keys[0]))
-            entries.append(len(keys))
-            checksums.append(crc32(content))
-        shards = {"first": pa.array(first, pa.uint64()), "entries": entries, "checksum": checksums}
-        parts = []
-        for table in (
-            pa.table(shards),
-            pa.table({"name": pa.array(names, pa.string())}),
-            add_usage(source.usage for source in sources),
-        ):
-            sink = pa.BufferOutputStream()
-            pq.write_table(table, sink, compression="zstd")
-            parts.append(sink.getvalue().to_pybytes())
-        footer = b"".join(parts)
-        stream.write(footer + _TRAILER.pack(*map(len, parts), crc32(footer), _MAGIC))
+    usage = add_usage(source.usage for source in sources)
+    schema = _SCHEMA.with_metadata({"segments": orjson.dumps(names), "usage": orjson.dumps(usage.to_pylist())})
+    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    with place.open_output() as stream, pq.ParquetWriter(stream, schema, **options) as writer:
+        for entries in _merged(sources, names):
+            writer.write_table(pa.table(entries, schema=schema), row_group_size=_GROUP)
     open_key_file.cache_clear()  # it may have held a damaged file of this name
     return open_key_file(place)
 
 
-def _merged_shards(sources: Sequence[KeySource], names: Sequence[str]) -> Iterator[Entries]:
-    """Yield the entries of all sources in order, in shards; keys are hashes, so that ranges of keys are even."""
+def _merged(sources: Sequence[KeySource], names: Sequence[str]) -> Iterator[Entries]:
+    """Yield the entries of all sources in order, in slices; keys are hashes, so that ranges of keys are even."""
     number_of = {name: number for number, name in enumerate(names)}
     renumbered = [np.array([number_of[name] for name in source.names], np.uint32) for source in sources]
     slices = sum(source.count for source in sources) // _SLICE + 1
@@ -307,9 +243,7 @@ def _merged_shards(sources: Sequence[KeySource], names: Sequence[str]) -> Iterat
         found = [source.between(low, stop - 1) for source in sources]
         keys, numbers = _concatenated([(keys, new[old]) for (keys, old), new in zip(found, renumbered, strict=True)])
         order = np.lexsort((numbers, keys))
-        for start in range(0, len(order), _SHARD):
-            shard = order[start : start + _SHARD]
-            yield keys[shard], numbers[shard]
+        yield keys[order], numbers[order]
 
 
 def _matches(entries: Entries, wanted: Digests) -> Iterator[tuple[int, int]]:

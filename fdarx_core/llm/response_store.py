@@ -128,14 +128,6 @@ class ResponseStore:
                 own = {key: [self._own[key]] for key in listed if key in self._own}
                 return {key: sorted(names) for key, names in found.items()} | own
 
-    def has_written(self, key: str) -> bool:
-        """Return whether this process has written the key and remembers it by itself. Waits for nothing."""
-        return key in self._own
-
-    def has_only_written(self) -> bool:
-        """Return whether all keys of the store are ones that `has_written` knows. Waits for nothing."""
-        return self._index is not None and not any(source.count for source in self._index.sources)
-
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Return the stored responses by key. A segment that is no longer readable counts as missing."""
         responses: dict[str, Response] = {}
@@ -154,20 +146,20 @@ class ResponseStore:
         return sorted({*self._own.values(), *(name for source in self._loaded().sources for name in source.names)})
 
     def usage(self) -> pa.Table:
-        """Return the sums of `response_usage` over all segments, without those that `take_over` copied."""
+        """Return the sums of `usage_of` over all segments, without those that `take_over` copied."""
         index = self._read_index() if self._own else self._loaded()
         return add_usage(source.usage for source in index.sources)
 
     def take_over(self, other: ResponseStore) -> None:
         """Copy another store's segments, so that its requests are not sent again. Call it before `compact`."""
-        there = {str(file).removeprefix(f"{self.root}/") for file in (self.root / _REUSED).list(recursive=True)}
+        copied = {str(file).removeprefix(f"{self.root}/") for file in (self.root / _REUSED).list(recursive=True)}
         targets = {name: f"{_REUSED}{name.removeprefix(_REUSED)}" for name in other.names()}
 
         def copy(name: str) -> None:
             (self.root / targets[name]).write_bytes((other.root / name).read_bytes())
 
         with ThreadPoolExecutor(_READERS) as copiers:
-            for _ in copiers.map(copy, [name for name, target in targets.items() if target not in there]):
+            for _ in copiers.map(copy, [name for name, target in targets.items() if target not in copied]):
                 pass
 
     def put(self, responses: Iterable[Response]) -> None:
@@ -198,28 +190,25 @@ class ResponseStore:
         the keys. With `prune`, the files that an earlier call merged are deleted; a process that still uses one reads
         the index anew. Raises StorageError.
         """
-        index: _Index | None = None  # readers in other threads have the former index until the new one is whole
-        while index is None:
-            try:
-                index = self._compacted(self._read_index(), prune)
-            except DamagedKeyFile as error:
-                self._set_aside(error)
-        self._index = index
-        covered = {name for source in index.sources for name in source.names}
-        self._own = {key: name for key, name in self._own.items() if name not in covered}
-
-    def _compacted(self, index: _Index, prune: bool) -> _Index:
+        index = self._read_index()  # readers in other threads have the former index until the new one is whole
         for place in index.unused if prune else ():
             place.delete()
         count = sum(table.count for table in index.tables)
-        if sum(len(table.names) for table in index.tables) <= _FEW_SEGMENTS and count <= _FEW_KEYS:
-            return index
-        merged: list[KeySource] = list(index.tables)
-        files = sorted(index.files, key=lambda file: file.count, reverse=True)
-        while files and files[-1].count <= 2 * count:
-            count += files[-1].count
-            merged.append(files.pop())
-        return _Index([*files, write_key_file(self.root / _INDEX, merged)], [])
+        if sum(len(table.names) for table in index.tables) > _FEW_SEGMENTS or count > _FEW_KEYS:
+            merged: list[KeySource] = list(index.tables)
+            files = sorted(index.files, key=lambda file: file.count, reverse=True)
+            while files and files[-1].count <= 2 * count:
+                count += files[-1].count
+                merged.append(files.pop())
+            try:
+                index = _Index([*files, write_key_file(self.root / _INDEX, merged)], [])
+            except DamagedKeyFile as error:
+                self._set_aside(error)
+                self.compact(prune=prune)
+                return
+        self._index = index
+        covered = {name for source in index.sources for name in source.names}
+        self._own = {key: name for key, name in self._own.items() if name not in covered}
 
     def _loaded(self) -> _Index:
         if self._index is None and self._carried is not None:
@@ -302,14 +291,13 @@ class ResponseStore:
         with ThreadPoolExecutor(_READERS) as readers:
             for start in range(0, len(names), _READERS):
                 batch = names[start : start + _READERS]
-                segments = {name: self._cache[name] for name in batch if name in self._cache}
-                missing = [name for name in batch if name not in segments]
-                segments |= zip(missing, readers.map(self._read_segment, missing), strict=True)
-                for name in batch:
-                    self._remember(name, segments[name])
-                    yield name, segments[name]
+                for name, segment in zip(batch, readers.map(self._segment, batch), strict=True):
+                    self._remember(name, segment)
+                    yield name, segment
 
-    def _read_segment(self, name: str) -> dict[str, Response]:
+    def _segment(self, name: str) -> dict[str, Response]:
+        if name in self._cache:
+            return self._cache[name]
         file = self.root / name
         data = file.read_bytes()
         try:

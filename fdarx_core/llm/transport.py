@@ -14,15 +14,24 @@ from yarl import URL
 
 from fdarx_core.llm import access
 from fdarx_core.llm.credentials import Credentials, IssuedKey
-from fdarx_core.llm.failures import TRANSIENT, EndpointStopped, Failure, connection_failure, status_failure
+from fdarx_core.llm.failures import (
+    TRANSIENT,
+    EndpointStopped,
+    Failure,
+    connection_failure,
+    decode_json,
+    status_failure,
+)
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.streaming import EventDecoder
-from fdarx_core.llm.wire_formats import WireFormat
+from fdarx_core.llm.wire_formats import OpenAIFormat
 
 _CONNECT_S = 30.0
 _IDLE_S = 4.0
 """Seconds after which an idle connection is closed: vLLM closes it after five, and a request sent just then is lost."""
 _MAX_BODY_BYTES = 8 << 20
+_MAX_LINE_BYTES = 8 << 20
+"""Of a file of results."""
 _MAX_STREAM_BYTES = 64 << 20
 """Of a streamed reply: each few characters of its text come in some hundred bytes."""
 _MAX_BLANK_BYTES = 64 << 10
@@ -38,7 +47,7 @@ class HttpTransport:
     address and the key are right; `answered_at` is when it did so last.
     """
 
-    def __init__(self, config: ModelConfig, credentials: Credentials, wire: WireFormat) -> None:
+    def __init__(self, config: ModelConfig, credentials: Credentials, wire: OpenAIFormat) -> None:
         self.answered_at, self.reached = 0.0, False
         self._config, self._credentials, self._wire = config, credentials, wire
         self._url = URL(wire.url(config.base_url)).update_query(config.query)
@@ -77,6 +86,32 @@ class HttpTransport:
             for event in decoder.finish():
                 yield self._credentials.redacted_bytes(event)
 
+    async def call(self, method: str, url: str, data: Any = None) -> Any:
+        """Return the JSON of a reply of a batch API with status 200. Raises as `post`.
+
+        `data` may be of any size: `timeout_s` holds for each wait for the server, not for the whole call. `answered_at`
+        is set by who reads the results of requests.
+        """
+        async with self._batch_request(method, url, data) as (reply, key):
+            body = await self._checked_body(reply, key)
+        return decode_json(body)
+
+    async def lines(self, url: str) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a file of results, of which one is in memory at a time. Raises as `call`."""
+        async with self._batch_request("GET", url) as (reply, key):
+            if reply.status != 200:
+                await self._checked_body(reply, key)
+            rest = b""
+            async for chunk in reply.content.iter_any():
+                *whole, rest = (rest + chunk).split(b"\n")
+                if len(rest) > _MAX_LINE_BYTES:
+                    detail = f"a line of results has more than {_MAX_LINE_BYTES} bytes"
+                    raise Failure(f"{TRANSIENT}reply_too_large", detail)
+                for line in filter(bytes.strip, whole):
+                    yield self._credentials.redacted_bytes(line)
+            if rest.strip():
+                yield self._credentials.redacted_bytes(rest)
+
     async def close(self) -> None:
         """Close the connections."""
         if self._session:
@@ -98,6 +133,23 @@ class HttpTransport:
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             # no context: it would hold the request, and so the key in its headers
             raise connection_failure(error, self.reached) from None
+
+    @asynccontextmanager
+    async def _batch_request(
+        self, method: str, url: str, data: Any = None
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, IssuedKey]]:
+        """Send a call of a batch API, with a key that is renewed before if it has expired: batches take hours."""
+        if not self._credentials.valid:
+            await self._credentials.refresh()
+        content_type = data.headers["Content-Type"] if isinstance(data, aiohttp.MultipartWriter) else ""
+        address = URL(url).update_query(self._config.query)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=self._config.timeout_s)
+        async with self._request(method, address, data, content_type, timeout=timeout) as (reply, key):
+            try:
+                yield reply, key
+            except Failure as failure:
+                failure.detail = f"{method} {address.path}: {failure.detail}"
+                raise
 
     async def _checked_body(self, reply: aiohttp.ClientResponse, key: IssuedKey) -> bytes:
         data = self._credentials.redacted_bytes(await read_body(reply.content))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -29,12 +29,12 @@ _REFUSED_SYSTEM = re.compile(
     re.IGNORECASE,
 )
 _REFUSED_LIMIT = re.compile(r"(?:max|min)(?:imum)?_?(?:length|items)", re.I)
-"""A limit of lengths in a refusal; OpenAI and Anthropic refuse those of texts in their strict schemas."""
+"""How servers name the limits of lengths that they refuse; OpenAI and Anthropic refuse those of texts."""
 _UNSUPPORTED = re.compile(
     r"response_format|json_schema|json_object|json mode|structured|guided|grammar|output_config|tool_choice|schema",
     re.IGNORECASE,
 )
-"""What servers name that do not support the requested form of structured output."""
+"""How servers name a form of structured output that they do not support."""
 _ANTHROPIC_VERSION = "2023-06-01"
 _WEAKER: dict[OutputMode, OutputMode] = {"json_schema": "json_object", "json_object": "text"}
 _FINISH_REASONS = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
@@ -49,12 +49,9 @@ class TokenUsage(NamedTuple):
     written: int = 0
 
 
-_NO_USAGE = TokenUsage()
-
-
 @dataclass(slots=True)
 class Completion:
-    """A whole reply, or what one event adds to a streamed one, of which the last has `last`.
+    """A whole reply, or what one event adds to a streamed reply. `last` says that nothing follows.
 
     `reason` is "" or says why the reply is not usable (refusal, null_content, whitespace_loop …). The `usage` of an
     event covers the whole reply so far, with 0 for unknown counts.
@@ -62,7 +59,7 @@ class Completion:
 
     text: str = ""
     finish_reason: str = ""
-    usage: TokenUsage = _NO_USAGE
+    usage: TokenUsage = field(default_factory=TokenUsage)
     reason: str = ""
     last: bool = True
 
@@ -96,7 +93,7 @@ class ServerFeatures:
 
 
 class OpenAIFormat:
-    """The Chat Completions API, for any OpenAI-compatible server. Other formats have the same methods."""
+    """The Chat Completions API, for any OpenAI-compatible server. The formats of other APIs derive from it."""
 
     def url(self, base_url: str) -> str:
         return f"{base_url}/chat/completions"
@@ -159,7 +156,7 @@ class OpenAIFormat:
         return Completion(text, finish_reason, _openai_usage(reply), last=False)
 
 
-class AnthropicFormat:
+class AnthropicFormat(OpenAIFormat):
     """Anthropic's Messages API. The last shared message of a task's requests is marked for the prompt cache."""
 
     def url(self, base_url: str) -> str:
@@ -169,7 +166,7 @@ class AnthropicFormat:
         return {"anthropic-version": _ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})
 
     def payload(self, request: Request, messages: Messages, mode: OutputMode) -> dict[str, Any]:
-        """Return the mode json_object, which this API lacks, becomes a forced call of a tool that takes the reply."""
+        """Return the body. The API lacks the mode json_object: the model must call a tool that takes the reply."""
         blocks: list[dict[str, Any]] = [{"type": "text", "text": message["content"]} for message in messages]
         if len(request.messages) > 1:
             blocks[len(request.messages) - 2]["cache_control"] = {"type": "ephemeral"}
@@ -220,23 +217,9 @@ class AnthropicFormat:
         return Completion(last=kind == "message_stop")
 
 
-class WireFormat(Protocol):
-    """How requests to an API and its replies look. `OpenAIFormat` describes the methods."""
-
-    def url(self, base_url: str) -> str: ...
-
-    def headers(self, key: str) -> dict[str, str]: ...
-
-    def payload(self, request: Request, messages: Messages, mode: OutputMode) -> dict[str, Any]: ...
-
-    def stream_parameters(self, stream_options: bool) -> dict[str, Any]: ...
-
-    def completion(self, reply: Mapping[str, Any]) -> Completion: ...
-
-    def delta(self, event: bytes) -> Completion: ...
-
-
-WIRE_FORMATS: Registry[WireFormat] = Registry("model kind", {"openai": OpenAIFormat(), "anthropic": AnthropicFormat()})
+WIRE_FORMATS: Registry[OpenAIFormat] = Registry(
+    "model kind", {"openai": OpenAIFormat(), "anthropic": AnthropicFormat()}
+)
 """By the `kind` of a model's configuration; packages add theirs by entry points of the group `fdarx.model_kinds`."""
 
 

@@ -141,22 +141,17 @@ def add_up(parts: Iterable[Sequence[PlanRow]], models: Mapping[str, ModelConfig]
             for name in ("requests", "prompt_tokens", "shared_tokens", "completion_tokens", "too_long"):
                 setattr(row, name, getattr(row, name) + getattr(planned, name))
     for row in sums.values():
-        price(row, models.get(row.endpoint))
+        if (model := models.get(row.endpoint)) is None:
+            continue  # the built-in rules cost nothing
+        _, row.exact = token_counter(model)
+        if model.prices is not None:
+            counted = Response("", row.task, 0, row.endpoint, "")
+            counted.prompt_tokens, counted.completion_tokens = row.prompt_tokens, row.completion_tokens
+            row.cost = model.prices.cost(counted)
+            if takes_batches(model):
+                counted.batched = True
+                row.batch_cost = model.prices.cost(counted)
     return list(sums.values())
-
-
-def price(row: PlanRow, model: ModelConfig | None) -> None:
-    """Set the cost of a row by the prices of its model; None is the built-in rules, which cost nothing."""
-    if model is None:
-        return
-    _, row.exact = token_counter(model)
-    if model.prices is not None:
-        counted = Response("", row.task, 0, row.endpoint, "")
-        counted.prompt_tokens, counted.completion_tokens = row.prompt_tokens, row.completion_tokens
-        row.cost = model.prices.cost(counted)
-        if takes_batches(model):
-            counted.batched = True
-            row.batch_cost = model.prices.cost(counted)
 
 
 State = TypeVar("State")
@@ -207,11 +202,6 @@ class ClientPool:
                 limits[rate] = None if getattr(model, rate) is None else getattr(model, rate) / processes
             shares[name] = model.model_copy(update=limits)
         return replace(self, models=shares)
-
-    @property
-    def asks(self) -> bool:
-        """Whether any server is asked at all."""
-        return bool(self.models or self.others)
 
     def open(
         self,

@@ -10,6 +10,7 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.round_trip import ROUND_TRIP_ANSWER
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
@@ -21,22 +22,22 @@ from fdarx_core.generation.transfers import (
     near_drugs,
     offered_questions,
 )
+from fdarx_core.generation.writing import written_types
 from fdarx_core.labels import Identity, Selection, identify_sources, select
-from fdarx_core.llm import AskingStopped, Criteria, ModelConfig, ResponseStore
-from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
+from fdarx_core.llm import AskingStopped, Criteria, ResponseStore
+from fdarx_core.pipeline.asking import PlanRow, add_up
 from fdarx_core.pipeline.build_results import (
     audit_build,
     count_unusable,
     effective_size,
     labels_that_exceed,
-    questions_without_verdict,
     reject_reasons,
     split_build_votes,
     vote_agreement,
 )
-from fdarx_core.pipeline.build_steps import Roles, baseline, build_steps, survey_labels, transfer_steps
+from fdarx_core.pipeline.build_steps import Roles, build_steps, survey_labels, transfer_steps
 from fdarx_core.pipeline.executor import PartResult, Stages, Work
-from fdarx_core.pipeline.job import PipelineJob, check_inputs
+from fdarx_core.pipeline.job import PipelineJob, check_inputs, prompt_length_lines, unchecked_line
 from fdarx_core.pipeline.label_state import (
     WRITTEN,
     TopicPlan,
@@ -49,13 +50,11 @@ from fdarx_core.pipeline.label_state import (
     write_labels,
     write_transferred,
 )
-from fdarx_core.pipeline.local import LocalExecutor
-from fdarx_core.pipeline.planning import counted_labels, prompt_length_lines, role_in_build, unchecked_line
 from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
-from fdarx_core.records import Reject, StageCount
+from fdarx_core.records import Reject, StageCount, content_id
 from fdarx_core.report import build_report, questions_page
-from fdarx_core.storage import RunDirectory, write_records
+from fdarx_core.storage import StorageError, write_records
 from fdarx_core.storage.benchmark_reader import write_benchmark
 from fdarx_core.storage.sources import Inputs
 from fdarx_core.storage.splits import choose_splits
@@ -64,54 +63,23 @@ LABELS_PER_PART = 8
 """Labels of a part: the grain of parallel work, of resuming, and of memory (a few MB)."""
 
 _SOURCES_PER_TASK = 64
+COUNTED_LABELS = 20
+"""The most labels on which a build counts prompts before it asks; one takes about 0.3 CPU-seconds."""
+_UPPER_BOUND = "An upper bound: models write fewer questions than they are asked for, and filters drop some."
 
 TRANSFER = "transfer"
 """The stage of the second phase of a build by a model, which asks questions on one label of others."""
 
 
-class EmptySelection(ValueError):
+def role_in_build(task: str) -> str:
+    """Return the role of a build whose model gets the prompts of a task."""
+    if task in written_types():
+        return "writer"
+    return "reader" if task == ROUND_TRIP_ANSWER.name else "judge"
+
+
+class EmptySelection(StorageError, ValueError):
     """The selection of labels is empty. The message says what was found and why it was not selected."""
-
-
-@dataclass(frozen=True, slots=True)
-class BuildSetup:
-    """The specification of a build: the labels, amounts of questions, judges, the criteria of
-    the writer (None for the project's own), limits of requests, the number of drugs of the dev split (None: as
-    `choose_splits` says), and whether requests go through batch APIs.
-    """
-
-    inputs: Inputs
-    selection: Selection = field(default_factory=Selection)
-    amounts: GenerationConfig = field(default_factory=GenerationConfig)
-    roles: Roles = field(default_factory=Roles)
-    max_requests: int | None = None
-    max_cost: float | None = None
-    judges: Sequence[Judge] = field(default_factory=judges)
-    criteria: Criteria | None = None
-    dev_drugs: int | None = None
-    batch: bool = False
-    batch_files: str | None = None
-
-    @property
-    def models(self) -> Mapping[str, ModelConfig]:
-        """The models by name, also those that are not asked."""
-        return self.roles.models
-
-    @property
-    def transfers(self) -> int:
-        """The most questions that a label is asked of those that a model wrote on others; 0 where nobody judges."""
-        return self.amounts.transfers if self.roles.by_model and self.roles.judges else 0
-
-    @property
-    def clients(self) -> ClientPool:
-        return ClientPool(
-            baseline(),
-            self.roles.used,
-            self.max_requests,
-            self.max_cost,
-            batch=self.batch,
-            batch_files=self.batch_files,
-        )
 
 
 @dataclass(slots=True)
@@ -137,11 +105,21 @@ class Corpus:
 @dataclass(slots=True, kw_only=True)
 class Build(PipelineJob):
     """One build into a run directory; see `PipelineJob`. Before it asks, it tells which prompts are too long for a
-    model."""
+    model.
+
+    `criteria` are those of the writer, None for the project's own; `dev_drugs` is the number of drugs of the dev split,
+    None as `choose_splits` says.
+    """
 
     phase: ClassVar[str] = "build"
 
-    spec: BuildSetup
+    inputs: Inputs
+    selection: Selection = field(default_factory=Selection)
+    amounts: GenerationConfig = field(default_factory=GenerationConfig)
+    roles: Roles = field(default_factory=Roles)
+    judges: Sequence[Judge] = field(default_factory=judges)
+    criteria: Criteria | None = None
+    dev_drugs: int | None = None
     corpus: Corpus = field(init=False, repr=False)
     drug_of: Mapping[str, str] = field(default_factory=dict, init=False, repr=False)
     near: Mapping[str, Sequence[str]] = field(default_factory=dict, init=False, repr=False)
@@ -149,6 +127,11 @@ class Build(PipelineJob):
     counts: list[StageCount] = field(default_factory=list, init=False)
     transferring: bool = field(default=False, init=False)
     asked: tuple[int, float] = field(default=(0, 0.0), init=False)
+
+    @property
+    def transfers(self) -> int:
+        """The most questions that a label is asked of those that a model wrote on others; 0 where nobody judges."""
+        return self.amounts.transfers if self.roles.by_model and self.roles.judges else 0
 
     def prepare(self, *, planned: bool) -> None:
         """Identify and select the labels. Raises EmptySelection, and RunConflict when the labels changed since the run
@@ -160,13 +143,13 @@ class Build(PipelineJob):
             check_inputs(self.run, self.corpus.digest, "other labels")
             write_records(self.run.part("rejects", len(self.numbers)), self.corpus.rejects, Reject)
         with self.timed("survey"):
-            amounts, by_model = self.spec.amounts, self.spec.roles.by_model
+            amounts, by_model = self.amounts, self.roles.by_model
             surveys = self.survey_topics(keep=not planned)
             bounds = amounts.twins, amounts.topic_labels, amounts.seed
             pairs = pair_topics(surveys, *bounds, by_model=by_model)
             # The surveys are not kept: they take most of the memory that the driver needs for each label.
             self.drug_of, self.near = {survey.set_id: survey.drug for survey in surveys}, near_drugs(surveys)
-            expected = expected_numbers(self.drug_of, self.near, self.spec.transfers)
+            expected = expected_numbers(self.drug_of, self.near, self.transfers)
             self.plans = {
                 label.set_id: TopicPlan(pairs.get(label.set_id, ()), by_model, expected.get(label.set_id, 0))
                 for label in self.corpus.labels
@@ -176,12 +159,11 @@ class Build(PipelineJob):
         return self._stages_of(self.corpus, planned=planned)
 
     def _stages_of(self, corpus: Corpus, *, planned: bool) -> Stages:
-        spec = self.spec
-        steps = build_steps(spec.amounts, spec.roles, spec.judges, spec.criteria, planned=planned)
+        steps = build_steps(self.amounts, self.roles, self.judges, self.criteria, planned=planned)
         parts = [
             Part(part.number, [(label, self.plans[label.set_id]) for label in part.inputs]) for part in corpus.parts
         ]
-        write = partial(write_labels, self.run, f"{WRITTEN}/" if self.spec.transfers else "")
+        write = partial(write_labels, self.run, f"{WRITTEN}/" if self.transfers else "")
         return [(Stage("build", planned_states, steps, write, 16), parts)]
 
     def phases(self) -> Iterator[Stages]:
@@ -189,49 +171,52 @@ class Build(PipelineJob):
         if len(self.finished("build", self.numbers)) < len(self.numbers):
             self._tell_prompt_lengths()
         yield self.stages(planned=False)
-        if self.spec.transfers:
+        if self.transfers:
             self.transferring = True
             requests, cost = self._asked()
             self.asked = requests - sent, cost - spent
-            steps = transfer_steps(self.spec.roles, self.spec.judges)
+            steps = transfer_steps(self.roles, self.judges)
             read, write = partial(transferred_states, self.run), partial(write_transferred, self.run)
             yield [(Stage(TRANSFER, read, steps, write, 16), self._transfer_parts())]
 
-    def prompt_lengths(self, planned: Sequence[PlanRow], counted_on: str = "") -> list[str]:
-        return prompt_length_lines(planned, self.spec.models, role_in_build, counted_on)
+    def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
+        lines = prompt_length_lines(planned, self.clients.models, role_in_build)
+        return [*lines, _UPPER_BOUND] if self.roles.by_model else lines
 
     def _tell_prompt_lengths(self) -> None:
         """Tell which prompts are too long, as a plan of some of the labels counts them."""
-        used = self.spec.roles.used
-        if not any(model.context_length for model in used.values()):
-            lines = unchecked_line(used)
+        models = self.clients.models
+        if not any(model.context_length for model in models.values()):
+            lines = unchecked_line(models)
         else:
             every = self.corpus.labels
-            some = replace(self.corpus, labels=counted_labels(every, self.spec.amounts.seed))
+            seed = str(self.amounts.seed)
+            drawn = sorted(every, key=lambda label: content_id("prompt lengths", seed, label.set_id))
+            some = replace(self.corpus, labels=drawn[:COUNTED_LABELS])
             stages = self._stages_of(some, planned=True)
             work = self.work(stages, ResponseStore(self.run.file("responses")), planned=True)
             self.progress("count", 0, 1, "")
-            planned = add_up(self.executor.plan(work), self.spec.models)
+            planned = add_up(self.executor.plan(work), models)
             few = len(some.labels) < len(every)
             on = f"counted on {len(some.labels):,} of the {len(every):,} labels, drawn at random" if few else ""
-            lines = self.prompt_lengths(planned, on)
+            lines = prompt_length_lines(planned, models, role_in_build, on)
         for line in lines:
             self.tell(line)
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
         sent, spent = self.asked
-        return Work(stages, replace(self.spec.clients, sent=sent, spent=spent), store)
+        return Work(stages, replace(self.clients, sent=sent, spent=spent), store)
 
     def _asked(self) -> tuple[int, float]:
         """Return the requests that models have answered and their cost in US dollars; zeros without a limit of them."""
-        if self.spec.max_requests is None and self.spec.max_cost is None:
+        if not self.clients.has_budget:
             return 0, 0.0
-        rows = [row for row in self.request_counts() if row["endpoint"] in self.spec.models]
+        rows = [row for row in self.request_counts() if row["endpoint"] in self.clients.models]
         return sum(row["requests"] for row in rows), sum(row["cost"] or 0.0 for row in rows)
 
     def _transfer_parts(self) -> list[Part]:
         """Return the labels in parts, each with the questions of other labels that it is asked."""
-        amounts, parts = self.spec.amounts, self.corpus.parts
+        amounts, parts = self.amounts, self.corpus.parts
         found = self.executor.map(partial(portable_of_part, self.run), self.numbers)
         portable = (question for listed in found for question in listed)
         offered = offered_questions(portable, self.drug_of, self.near, amounts.transfers, amounts.seed)
@@ -245,7 +230,7 @@ class Build(PipelineJob):
         return [Part(part.number, [(label, chosen.get(label.set_id, [])) for label in part.inputs]) for part in parts]
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
-        first = self.spec.transfers and stage != TRANSFER
+        first = self.transfers and stage != TRANSFER
         return self.parts.existing(f"{WRITTEN}/stages" if first else "stages", numbers)
 
     def show(self, done: int, total: int, result: PartResult | None = None) -> None:
@@ -273,7 +258,7 @@ class Build(PipelineJob):
 
     def select_labels(self) -> Corpus:
         """Identify all documents of the inputs and select among them. Raises EmptySelection."""
-        inputs, selection = self.spec.inputs, self.spec.selection
+        inputs, selection = self.inputs, self.selection
         found: list[Identity] = []
         rejects = list(inputs.rejects)
         done = 0
@@ -303,12 +288,16 @@ class Build(PipelineJob):
             )
         return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {label.set_id for label in found}))
 
+    def check_labels(self) -> None:
+        """Raise RunConflict for a finished run that was made of other labels than those that are selected now."""
+        check_inputs(self.run, self.select_labels().digest, "other labels")
+
     def survey_topics(self, *, keep: bool) -> list[TopicSurvey]:
         """Return what each selected label answers and is silent on, by set id.
 
         `keep` writes the surveys into the run, from which a resumed run reads them.
         """
-        if not (self.spec.amounts.twins or self.spec.transfers):
+        if not (self.amounts.twins or self.transfers):
             return []
         parts = self.corpus.parts
         kept = self.parts.existing("surveys", self.numbers) if keep else set()
@@ -332,7 +321,7 @@ class Build(PipelineJob):
         """
         if ended:
             raise AskingStopped(next(iter(ended.values())))
-        corpus, inputs = self.corpus, self.spec.inputs
+        corpus, inputs = self.corpus, self.inputs
         counts = add_counts([*corpus.counts, *self.counts])
         check_accounts(counts)
         read = {"digest": corpus.digest, "files": len(inputs.sources), "ignored": inputs.ignored}
@@ -344,17 +333,18 @@ class Build(PipelineJob):
             "asked": self.request_counts(),
             "reject_reasons": reject_reasons(self.run),
         }
-        if self.spec.roles.used:
+        if self.clients.models:
             summary["replies"] = count_unusable(self.run)
-            summary["questions_without_verdict"] = questions_without_verdict(self.run)
+            unscored = self.run.rows("questions", "unscored")
+            summary["questions_without_verdict"] = sum(bool(stages) for (stages,) in unscored)
         reads = any(count.rows_in for count in counts if count.stage == ROUND_TRIP)
-        if reads and (room := self.spec.roles.reader_room) is not None:
+        if reads and (room := self.roles.reader_room) is not None:
             summary["labels_read_in_part"] = labels_that_exceed(self.run, room)
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
-            if len(self.spec.roles.voters) > 1:
+            if len(self.roles.voters) > 1:
                 summary["agreement"] = vote_agreement(split_build_votes(self.run))
-            splits = choose_splits(self.run, dev_drugs=self.spec.dev_drugs, seed=self.spec.amounts.seed)
+            splits = choose_splits(self.run, dev_drugs=self.dev_drugs, seed=self.amounts.seed)
             summary["splits"] = splits.summary()
             summary["effective_size"] = effective_size(self.run)
             summary["audit"] = audit_build(self.run, splits)
@@ -362,9 +352,3 @@ class Build(PipelineJob):
             self.run.file("questions.html").write_text(questions_page(self.run, summary))
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
-
-
-def check_labels(run: RunDirectory, setup: BuildSetup) -> None:
-    """Raise RunConflict for a finished run that was made of other labels than those that are selected now."""
-    build = Build(run=run, executor=LocalExecutor(), progress=lambda phase, done, total, note: None, spec=setup)
-    check_inputs(run, build.select_labels().digest, "other labels")

@@ -10,15 +10,15 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.artifact_audit import audit_artifacts
-from fdarx_core.evaluation.artifact_classifiers import AuditedLabel
+from fdarx_core.evaluation.artifact_audit import AuditedLabel, audit_artifacts
 from fdarx_core.filters.judges import group_votes
 from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.candidates import NOTHING_TO_ASK
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.labels.drugs import words_of
-from fdarx_core.records import Figure, JudgeVerdict, Label, Passage, QuestionAnswer, content_id
+from fdarx_core.pipeline.part_files import labels_of_part
+from fdarx_core.records import Figure, JudgeVerdict, Label, QuestionAnswer, content_id
 from fdarx_core.records.question_types import QUESTION_TYPES, RoundTripSetting
 from fdarx_core.review.agreement_metrics import alpha, coincidences
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
@@ -122,13 +122,8 @@ def reject_reasons(run: RunDirectory) -> list[dict[str, Any]]:
 
 def labels_that_exceed(run: RunDirectory, room: PromptRoom) -> int:
     """Return the number of labels that are longer than the reader's context, of which it was shown a part."""
-    count = 0
-    for part in run.parts("passages"):
-        of_label = defaultdict[str, list[Passage]](list)
-        for passage in read_records(part, Passage):
-            of_label[passage.set_id].append(passage)
-        count += sum(not LabelExcerpts(passages, room).fits for passages in of_label.values())
-    return count
+    parts = (labels_of_part(run, number) for number in range(len(run.parts("labels"))))
+    return sum(not LabelExcerpts(passages, room).fits for labels in parts for _, passages in labels.values())
 
 
 def count_unusable(run: RunDirectory) -> list[dict[str, Any]]:
@@ -167,11 +162,6 @@ def _count_by_reason(run: RunDirectory, kind: str, columns: list[str]) -> list[d
         table = table.set_column(table.column_names.index("reason"), "reason", reasons)
         counted += table.group_by(columns).aggregate([([], "count_all")]).to_pylist()
     return counted
-
-
-def questions_without_verdict(run: RunDirectory) -> int:
-    """Return the number of questions that were kept though a verdict on them is missing."""
-    return sum(bool(unscored) for (unscored,) in run.rows("questions", "unscored"))
 
 
 VoteSplits: TypeAlias = Counter[tuple[str, int, int, int]]

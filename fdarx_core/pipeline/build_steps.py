@@ -122,35 +122,36 @@ def build_steps(
     In a plan, where no model is asked, each passage has as many questions as a model may write on it.
     """
     roles = roles or Roles()
+    writer = roles.address(roles.generator)
     return [
         parse,
         partial(chunk, amounts),
-        generate(roles.address(roles.generator), criteria, planned=planned),
+        writer.step("generate", partial(generate, writer, writing_tasks(criteria), planned)),
         *([keep_expected] if planned and roles.by_model else [filter_by_rules, filter_duplicates]),
-        *_judging_steps(roles, judged_by, planned=planned),
+        *judging_steps(roles, judged_by, planned=planned),
         keep_twins,
     ]
 
 
 def transfer_steps(roles: Roles, judged_by: Sequence[Judge]) -> list[Step[LabelState]]:
     """Return the steps that candidates take which were transferred from other labels, all those of a build."""
-    return [filter_by_rules, filter_duplicates, *_judging_steps(roles, judged_by), account_for_sources]
+    return [filter_by_rules, filter_duplicates, *judging_steps(roles, judged_by), account_for_sources]
 
 
-def _judging_steps(
+def judging_steps(
     roles: Roles, judged_by: Sequence[Judge] | None, *, planned: bool = False
 ) -> list[AskStep[LabelState]]:
+    """Return the steps of the judges and of the round trip, as far as models have these roles; see `build_steps`."""
     steps: list[AskStep[LabelState]] = []
-    if roles.judges:
-        chosen = judges() if judged_by is None else judged_by
-        steps += (judge_step(judge, roles.voters, strict=roles.strict, planned=planned) for judge in chosen)
+    voters = roles.voters
+    names = frozenset(voter.name for voter in voters)
+    for judge in (judges() if judged_by is None else judged_by) if roles.judges else ():
+        steps.append(AskStep(judge.stage, names, partial(judge_questions, judge, voters, roles.strict, planned)))
     if roles.reader:
-        how = {"strict": roles.strict, "drop_known": roles.drop_known, "planned": planned}
-        room = roles.reader_room
-        steps += (
-            answer_again(roles.address(roles.reader), room),
-            compare_answers(roles.address(roles.comparer), **how),
-        )
+        reader, comparer = roles.address(roles.reader), roles.address(roles.comparer)
+        compare = partial(compare_answers, comparer, roles.strict, roles.drop_known, planned)
+        steps.append(reader.step("round_trip", partial(answer_again, reader, roles.reader_room)))
+        steps.append(comparer.step("compare_answers", compare))
     return steps
 
 
@@ -190,12 +191,8 @@ def chunk(amounts: GenerationConfig, state: LabelState) -> None:
         state.account("contexts", 1, 1, len(state.contexts))
 
 
-def generate(address: Address, criteria: Criteria | None = None, *, planned: bool = False) -> AskStep[LabelState]:
-    """Return the step Contexts → candidate questions, with these criteria of the writer; None for the project's own."""
-    return address.step("generate", partial(_generate, address, writing_tasks(criteria), planned))
-
-
-def _generate(address: Address, tasks: Mapping[str, Task[Any]], planned: bool, state: LabelState) -> Asking:
+def generate(address: Address, tasks: Mapping[str, Task[Any]], planned: bool, state: LabelState) -> Asking:
+    """Ask the writer for candidate questions on the Contexts, by its tasks."""
     if state.label is None:
         return
     if address.name == Baseline.name:
@@ -261,22 +258,12 @@ def filter_duplicates(state: LabelState) -> None:
         state.keep("duplicates", *drop_duplicates(state.questions))
 
 
-def judge_step(
-    judge: Judge, voters: Sequence[Address], *, strict: bool = False, planned: bool = False
-) -> AskStep[LabelState]:
-    """Return the step Questions → questions that the majority of a judge's votes keeps; each of `voters` is one vote.
+def judge_questions(judge: Judge, voters: Sequence[Address], strict: bool, planned: bool, state: LabelState) -> Asking:
+    """Keep the questions that the majority of a judge's votes keeps; each of `voters` is one vote.
 
     A vote that fails is no verdict. Where fewer than half of the votes on a question are verdicts, it stays, marked as
     unscored; `strict` drops it. In a plan all questions are kept, since nobody knows what the judges will drop.
     """
-    return AskStep(
-        judge.stage,
-        frozenset(address.name for address in voters),
-        partial(_judge, judge, voters, strict, planned),
-    )
-
-
-def _judge(judge: Judge, voters: Sequence[Address], strict: bool, planned: bool, state: LabelState) -> Asking:
     label, votes = state.label, len(voters)
     if label is None:
         return

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from fdarx_core.evaluation.figures import Barrier, CellKey, alike_pairs, barrier, compare_pairs, comparison_pairs
-from fdarx_core.evaluation.gold import equivalences
 from fdarx_core.evaluation.metrics import SCORE_METRICS
 from fdarx_core.evaluation.scoring import MARKED
 from fdarx_core.evaluation.settings import SETTINGS, is_due, needs_whole_label
@@ -176,7 +175,7 @@ class Evaluation(PipelineJob):
         with self.timed("intake"):
             self.progress("intake", 0, 0, "")
             self.intake = IntakeSummary()
-            for _ in self.executor.map(partial(_write_intake, self.parts), self._take_in()):
+            for _ in self.executor.map(partial(write_items, self.parts), self._take_in()):
                 pass
         self.numbers = range(self.intake.parts)
         if self.earlier is not None:
@@ -198,7 +197,7 @@ class Evaluation(PipelineJob):
         return stages
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
-        clients = self.spec.clients
+        clients = self.clients
         if self.fleet and not planned:
             clients = replace(clients, models=self.fleet.located(clients.models))
         return Work(stages, clients, store, fleet=self.fleet, isolated=True)
@@ -318,12 +317,6 @@ def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> N
         f"{question_id}\x1e{cell}\x1e{answer.text}\x1e{answer.cited}" for (question_id, cell), answer in given.items()
     )
     check_inputs(run, content_id(benchmark, *sorted(answers)), "another benchmark, or other predictions,")
-
-
-def _write_intake(parts: PartFiles, item: tuple[int, Sequence[BenchmarkItem]]) -> None:
-    number, group = item
-    equal = [row for label in group for row in equivalences(label.questions, label.passages)]
-    write_items(parts, number, group, equal)
 
 
 def compare_runs(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from fdarx_core.evaluation.scoring import question_features, score_ranking
-from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, read_equivalences, read_items
 from fdarx_core.pipeline.executor import Call, Executor, PartProgress
 from fdarx_core.pipeline.part_files import PartFiles
@@ -221,7 +221,7 @@ class BertScorer:
 
     def __init__(self, parts: PartFiles, directory: str, layers: int | None) -> None:
         self._parts = parts
-        self._scorer = SemanticScorer(directory, layers=layers)
+        self._scorer = AnswerSimilarity(directory, layers)
 
     def score(self, place: tuple[str, int]) -> int:
         """Score a model's answers in a part against the gold answers; returns their number."""
@@ -233,7 +233,7 @@ class BertScorer:
             for row in self._parts.read(f"predictions/{model}", part, Prediction)
             if row.question_id in answers and row.outcome in ("answered", "refused")
         ]
-        scores = self._scorer.scores([row.answer for row in scored], [answers[row.question_id] for row in scored])
+        scores = self._scorer.values([row.answer for row in scored], [answers[row.question_id] for row in scored])
         table = pa.table({"prediction_id": [row.id for row in scored], "bert_score": pa.array(scores, pa.float64())})
         write_table(self._parts.run.part(f"bert_scores/{model}", part), table)
         self._parts.mark(f"bert_scores/{model}", part)

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.gold import equivalences
 from fdarx_core.evaluation.metrics import AnswerFunction, Metric
 from fdarx_core.evaluation.predictions import (
     ANSWER_TASKS,
@@ -36,9 +37,8 @@ from fdarx_core.evaluation.settings import (
     prompt_context,
 )
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, Prices, source_digest
-from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, Asking, AskStep, Part, Step
+from fdarx_core.pipeline.steps import Address, Asking, Part, Step
 from fdarx_core.records import (
     Equivalence,
     Grade,
@@ -78,8 +78,8 @@ class EvaluationSetup:
     `scope` of retrieval is label or corpus; `label_chars` cuts a label's text, None leaves it whole; `bertscore` is the
     directory of a model for BERTScore. `given` are the cells of answers made elsewhere, which are graded and not asked
     for, `given_citing` those of their settings in which answers cite. `regraded` is the address of the evaluation that
-    made these answers, "" where they come from a file. With `batch`, requests go through batch APIs.
-    `metrics` are added to those that FDARx and installed packages have.
+    made these answers, "" where they come from a file. `metrics` are added to those that FDARx and installed packages
+    have.
     """
 
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
@@ -96,10 +96,6 @@ class EvaluationSetup:
     given: Sequence[CellKey] = ()
     regraded: str = ""
     given_citing: frozenset[str] = frozenset()
-    max_requests: int | None = None
-    max_cost: float | None = None
-    batch: bool = False
-    batch_files: str | None = None
     metrics: Sequence[AnswerFunction | Metric] = ()
 
     def cells(self, model: str) -> list[CellKey]:
@@ -139,18 +135,6 @@ class EvaluationSetup:
         names = {*self.answerers, self.judge}
         return {name: model for name, model in self.models.items() if name in names}
 
-    @property
-    def clients(self) -> ClientPool:
-        return ClientPool(
-            baseline(),
-            self.used,
-            self.max_requests,
-            self.max_cost,
-            shared_fate=False,
-            batch=self.batch,
-            batch_files=self.batch_files,
-        )
-
 
 @dataclass(slots=True)
 class EvalSample:
@@ -185,25 +169,21 @@ def evaluation_steps(spec: EvaluationSetup, model: str, given: GivenAnswers | No
 
     The samples of a `spec.regraded` evaluation have predictions already, so that they are only graded.
     """
-    grade = grade_answers(spec.address(spec.judge))
+    judge = spec.address(spec.judge)
+    grade = judge.step("grade", partial(grade_answers, judge))
     if spec.regraded:
         return [grade]
     if given is not None:
         return [partial(take_given_answers, given), grade]
-    config = spec.models.get(model)
-    budget = TokenBudget.of(config, spec.label_chars)
-    return [answer_questions(spec.address(model), budget, spec.top_k, config.prices if config else None), grade]
+    config, answerer = spec.models.get(model), spec.address(model)
+    budget, prices = TokenBudget.of(config, spec.label_chars), config.prices if config else None
+    return [answerer.step("answer", partial(answer_questions, answerer, budget, spec.top_k, prices)), grade]
 
 
 def answer_questions(
-    address: Address, budget: TokenBudget, top_k: int, prices: Prices | None = None
-) -> AskStep[EvalSample]:
-    """Return the step Questions → predictions of one model, cell by cell, so that requests with a common prefix follow
-    each other."""
-    return address.step("answer", partial(_answer, address, budget, top_k, prices))
-
-
-def _answer(address: Address, budget: TokenBudget, top_k: int, prices: Prices | None, sample: EvalSample) -> Asking:
+    address: Address, budget: TokenBudget, top_k: int, prices: Prices | None, sample: EvalSample
+) -> Asking:
+    """Questions → predictions of one model, cell by cell, so that requests with a common prefix follow each other."""
     prompts: list[tuple[CellKey, QuestionAnswer, PromptContext]] = []
     for cell, questions in sample.due.items():
         for question in questions:
@@ -225,12 +205,8 @@ def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:
             sample.predictions.append(prediction_from_given(question, sample.examined.passages, given))
 
 
-def grade_answers(address: Address) -> AskStep[EvalSample]:
-    """Return the step Predictions → grades. A rule grades what needs no judgement, the judge the rest."""
-    return address.step("grade", partial(_grade, address))
-
-
-def _grade(address: Address, sample: EvalSample) -> Asking:
+def grade_answers(address: Address, sample: EvalSample) -> Asking:
+    """Predictions → grades. A rule grades what needs no judgement, the judge the rest."""
     questions = {question.id: question for question in sample.examined.questions}
     pairs = [(questions[prediction.question_id], prediction) for prediction in sample.predictions]
     by_rule = [grade_without_judge(*pair) for pair in pairs]
@@ -251,8 +227,10 @@ def read_items(parts: PartFiles, part: int) -> list[BenchmarkItem]:
     ]
 
 
-def write_items(parts: PartFiles, part: int, labels: Sequence[BenchmarkItem], equal: Sequence[Equivalence]) -> None:
+def write_items(parts: PartFiles, item: tuple[int, Sequence[BenchmarkItem]]) -> None:
     """Write the labels of a part, and the passages that are worth as much as gold passages."""
+    part, labels = item
+    equal = [row for label in labels for row in equivalences(label.questions, label.passages)]
     parts.write("subjects", part, [label.subject for label in labels], LabelSummary)
     parts.write("passages", part, [row for label in labels for row in label.passages], Passage)
     parts.write("questions", part, [row for label in labels for row in label.questions], QuestionAnswer)

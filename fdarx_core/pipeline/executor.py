@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import queue
 import threading
 from abc import ABC, abstractmethod
@@ -135,13 +136,6 @@ Operator: TypeAlias = Callable[[Any], Any] | Call
 """An operator of a flow: a function of an item, or a method of a resource."""
 
 
-def describe(stage: Stage[Any], error: BaseException) -> str:
-    """Return a line with the reason why a stage failed."""
-    cause = getattr(error, "cause", None) or error
-    first = (str(cause).splitlines() or [""])[0]
-    return f"{stage.name} failed: {first or type(cause).__name__}"
-
-
 def part_span(name: str, stage: Stage[Any], number: int) -> AbstractContextManager[Span]:
     """Return a span for the work on a part of a stage, or for some of its steps."""
     return span(f"{name} {stage.name}", {"fdarx.stage": stage.name, "fdarx.part": number})
@@ -245,7 +239,9 @@ class SideBySide:
             if not self._work.isolated:
                 raise
             _LOG.error("%s failed: %s", stage.name, error)
-            account, ended = None, describe(stage, error)
+            cause = getattr(error, "cause", None) or error
+            first = (str(cause).splitlines() or [""])[0]
+            account, ended = None, f"{stage.name} failed: {first or type(cause).__name__}"
         self._results.put(PartResult(stage.name, part.number, account, ended))
         return "" if self._work.clients.batch_files else ended  # in files, the requests of other parts can be written
 
@@ -280,19 +276,18 @@ class Executor(ABC):
         On Ray this is a flow of Ray Data, whose figures `flows` has by this name. All items are in memory at once.
         """
 
-    @abstractmethod
-    def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
+    def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:  # noqa: B027 (Ray alone collects metrics)
         """Add to a metric of a run, if metrics are collected."""
 
     @property
-    @abstractmethod
     def gpus(self) -> int:
         """The number of GPUs that work may use."""
+        return 0
 
     @property
-    @abstractmethod
     def cpus(self) -> int:
         """The number of CPUs that work may use, at least 1."""
+        return os.cpu_count() or 1
 
     @property
     def backlog(self) -> int:

@@ -12,10 +12,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fdarx_core.evaluation.similarity import open_similarity
+from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.extras import require
-from fdarx_core.factuality.evidence import open_evidence, parse_evidence
+from fdarx_core.factuality.evidence.sources import open_evidence, parse_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.safety import SafetyPassages, safety_counts, safety_sentence
@@ -24,8 +24,7 @@ from fdarx_core.factuality.tables import Summary, metrics_json, summarize, table
 from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
-from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.factuality_steps import FactualitySetup, factuality_steps
+from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySetup, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.part_files import PartFiles, labels_of_part
 from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded
@@ -296,7 +295,8 @@ class FactualityEvaluation(PipelineJob):
         if spec.names_from == "names":
             found["names"] = Resource(LabelNames, (spec.safety,))
         if spec.measures_similarity:
-            found["similarity"] = on_gpus(open_similarity, spec.bertscore, spec.bertscore_layers, spec.encoder)
+            encoder = None if spec.bertscore else spec.encoder  # not needed beside BERTScore
+            found["similarity"] = on_gpus(AnswerSimilarity, spec.bertscore, spec.bertscore_layers, encoder)
         open_model = {engine.name: partial(CrossEncoder, engine.place, labels=engine.labels) for engine in nli}
         of_model = max(1, cpus // _CPUS_PER_MODEL)
         return found | {name: on_gpus(factory, off_gpu=of_model) for name, factory in open_model.items()}

@@ -9,24 +9,27 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
-from fdarx_core.evaluation.similarity import open_similarity, similarity_name
+from fdarx_core.evaluation.similarity import AnswerSimilarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
-from fdarx_core.factuality.evidence import parse_evidence
-from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
-from fdarx_core.factuality.evidence.pubmed_search import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED
-from fdarx_core.factuality.evidence.subjects import ClaimQuery
+from fdarx_core.factuality.evidence.pubmed import YEARS, read_abstracts, search_request
+from fdarx_core.factuality.evidence.sources import PUBMED, parse_evidence, reference_evidence
+from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
 from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_asked
-from fdarx_core.factuality.scores import NO_CLAIMS, PairToJudge, ScoringMethod, judged, score_of, verdicts_of
+from fdarx_core.factuality.scores import (
+    NO_CLAIMS,
+    PairToJudge,
+    ScoringMethod,
+    judged,
+    score_of,
+    statement_pairs,
+    verdicts_of,
+)
 from fdarx_core.llm import Baseline, ModelConfig, Task, source_digest
-from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.steps import Address, Asking, AskStep, ResourceStep, Step, StepContext, batches, guarded
-from fdarx_core.records import Evidence, PairVerdict
+from fdarx_core.pipeline.steps import Address, Asking, ResourceStep, Step, StepContext, batches, guarded
+from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.retrieval.models import ModelDirectories
-from fdarx_core.verify import open_engine
-from fdarx_core.verify.engine import Judgement, Unjudged
+from fdarx_core.verify import Judgement, TextPair, Unjudged, open_engine
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 _QUERIES_PER_CALL = 256
@@ -37,7 +40,7 @@ _TYPICAL_ABSTRACT = "Patients were followed for the outcome that the trial had s
 
 FACTUALITY_TASKS: dict[str, Task[Any]] = {task.name: task for task in (EXTRACT_CLAIMS, JUDGE_CLAIM, CHECK_SAFETY)}
 """All tasks of checking answers, by name."""
-_RULES = Baseline(FACTUALITY_TASKS, source_digest("fdarx_core.text", "fdarx_core.verify"))
+FACTUALITY_RULES = Baseline(FACTUALITY_TASKS, source_digest("fdarx_core.text", "fdarx_core.verify"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,6 @@ class FactualitySetup:
     bertscore_layers: int | None = None
     encoder: str | None = None
     years: tuple[int, int] = YEARS
-    pubmed: PubMedSettings = field(default_factory=PubMedSettings)
-    max_requests: int | None = None
-    max_cost: float | None = None
-    batch_files: str | None = None
     retriever: str | None = None
 
     @property
@@ -129,26 +128,85 @@ class FactualitySetup:
         return {name: model for name, model in self.models.items() if name in asked}
 
     @property
-    def clients(self) -> ClientPool:
-        others = [partial(PubMed, self.pubmed)] if self.from_pubmed else []
-        return ClientPool(
-            _RULES,
-            self.used,
-            self.max_requests,
-            self.max_cost,
-            shared_fate=False,
-            others=others,
-            batch_files=self.batch_files,
-        )
-
-    @property
     def directories(self) -> ModelDirectories:
         """The directories of the embedding model of the search."""
         return ModelDirectories(cosine=self.encoder)
 
     def address(self, name: str) -> Address:
         """Return where requests to a model go."""
-        return Address.of(name, self.models, _RULES)
+        return Address.of(name, self.models, FACTUALITY_RULES)
+
+
+@dataclass(slots=True)
+class AnswerState:
+    """An answer and what is known of it so far.
+
+    `evidence` holds the passages found for each claim by its id, best first; `subjects` the drugs that it speaks of;
+    `unsearched` says, by the claim's id, why nothing could be searched; `no_claims` why claims could not be extracted.
+    `safety` has the passages of labels that the answer is checked against, a text where they could not be found or the
+    check has no usable reply; `flags` are what they contradict, and `dropped_flags` counts those that are not verbatim.
+    `pairs` go by engine.
+    """
+
+    answer: CheckedAnswer
+    claims: Sequence[Claim] = ()
+    no_claims: str = ""
+    stand_in: Evidence | None = None
+    evidence: dict[str, Sequence[Evidence]] = field(default_factory=dict)
+    subjects: dict[str, Subject] = field(default_factory=dict)
+    unsearched: dict[str, str] = field(default_factory=dict)
+    similarity: float | None = None
+    safety: Sequence[Evidence] | str = ()
+    flags: list[SafetyFlag] = field(default_factory=list)
+    dropped_flags: int = 0
+    pairs: dict[str, list[PairVerdict]] = field(default_factory=dict)
+    verdicts: list[ClaimVerdict] = field(default_factory=list)
+    score: FactualityScore | None = None
+
+    def set_claims(self, claims: list[Claim] | str) -> None:
+        """Note the claims, or why they could not be extracted."""
+        if isinstance(claims, str):
+            self.no_claims = claims
+        else:
+            self.claims, self.stand_in = claims, reference_evidence(self.answer)
+
+    def pairs_to_judge(self, engine: str, *, main: bool) -> list[PairToJudge]:
+        """Return the pairs for an engine: each claim against its evidence; for the main engine, also against the
+        stand-in and the reference statements."""
+        pairs = list[PairToJudge]()
+        for claim in self.claims:
+            found = self.evidence.get(claim.id, ())
+            pairs += [self._pair(claim, passage, "evidence", rank, engine) for rank, passage in enumerate(found, 1)]
+        if not main:
+            return pairs
+        if self.stand_in is not None:
+            pairs += [self._pair(claim, self.stand_in, "reference", 0, engine) for claim in self.claims]
+        return pairs + statement_pairs(self.answer, self.claims, engine=engine)
+
+    def all_evidence(self) -> dict[str, Evidence]:
+        """Return the passages that the claims are compared with, by id."""
+        found = {passage.id: passage for passages in self.evidence.values() for passage in passages}
+        return found | ({self.stand_in.id: self.stand_in} if self.stand_in else {})
+
+    def _pair(self, claim: Claim, evidence: Evidence, kind: str, rank: int, engine: str) -> PairToJudge:
+        """Return a claim and a passage, with the drug that the claim speaks of, the question, and the titles above the
+        passage."""
+        answer, query = self.answer, self.query(claim)
+        subject = self.subjects.get(claim.id) or subject_of(query)
+        row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=is_about(evidence, subject))
+        drug = drug_of(query, subject)
+        return row, TextPair(evidence.text, claim.resolved, drug, answer.question, evidence.heading)
+
+    def query(self, claim: Claim) -> ClaimQuery:
+        """Return what to search for evidence for a claim."""
+        return ClaimQuery(claim.resolved, self.answer.question, self.answer.drug, self.answer.set_id)
+
+    def unsearched_pairs(self, engine: str) -> list[PairVerdict]:
+        """Return a row without a judgement for each claim for which nothing could be searched: it has no verdict."""
+        return [
+            PairVerdict(self.answer.id, claim_id, "", "evidence", 1, engine, reason=reason)
+            for claim_id, reason in self.unsearched.items()
+        ]
 
 
 def factuality_steps(spec: FactualitySetup, *, planned: bool = False) -> list[Step[AnswerState]]:
@@ -171,7 +229,8 @@ def factuality_steps(spec: FactualitySetup, *, planned: bool = False) -> list[St
     for engine in sorted(spec.engines, key=lambda engine: engine.kind == "exact"):
         main = engine is spec.engine
         if engine.kind == "judge":
-            steps.append(ask_judge(spec.address(engine.name), main=main))
+            judge = spec.address(engine.name)
+            steps.append(judge.step(engine.name, partial(ask_judge, judge, main)))
         elif engine.kind == "nli" and not planned:
             steps.append(ResourceStep(engine.name, partial(judge_by_model, engine.name, main)))
         elif not planned:
@@ -244,13 +303,8 @@ async def note_of_answers(
         setattr(state, field, value)
 
 
-def ask_judge(address: Address, *, main: bool) -> AskStep[AnswerState]:
-    """Return the step Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
-    return address.step(address.name, partial(_judge, address, main))
-
-
-def _judge(address: Address, main: bool, state: AnswerState) -> Asking:
-    """Ask about the pairs of one claim and kind at a time."""
+def ask_judge(address: Address, main: bool, state: AnswerState) -> Asking:
+    """Pairs → judgements, by a language model: one request for a claim and the passages of one kind."""
 
     def request_of(asked: PairToJudge) -> tuple[str, str, int]:
         row = asked[0]
@@ -316,7 +370,7 @@ def _filled(asked: Sequence[PairToJudge], judgements: Sequence[Judgement]) -> li
 def score(spec: FactualitySetup, state: AnswerState) -> None:
     """Make the verdicts of claims and the score of the answer from judged pairs."""
     if not spec.measures_similarity:
-        [state.similarity] = open_similarity(None, None, None).of([state.answer])
+        [state.similarity] = AnswerSimilarity().of([state.answer])
     pairs = [row for engine in spec.engines for row in state.pairs[engine.name]]
     pairs += [row for engine in spec.engines for row in state.unsearched_pairs(engine.name)]
     state.verdicts = verdicts_of(state.claims, pairs, spec.method)

@@ -228,11 +228,16 @@ def _fit(run: RunDirectory, spec: TuningSpec, control: Any, use_gpu: bool, faile
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")  # it logs what dill prints into a buffer
     # Ray takes nccl wherever workers have GPUs, but a build of torch for CPUs lacks it
     backend = TorchConfig(backend=None if torch.distributed.is_nccl_available() else "gloo")
+
+    def work() -> None:
+        if not device().startswith("cuda"):
+            os.environ["ACCELERATE_TORCH_DEVICE"] = device()  # Ray names a GPU here also where torch cannot use it
+        train_worker(run, spec, lambda *step: control.report.remote(step))
+
     try:
         with tempfile.TemporaryDirectory() as folder:
             trainer = _torch_trainer()(
-                _run_ray_worker,
-                train_loop_config={"run": run, "spec": spec, "control": control},
+                work,
                 torch_config=backend,
                 scaling_config=ScalingConfig(num_workers=spec.workers, use_gpu=use_gpu),
                 run_config=RunConfig(
@@ -262,13 +267,6 @@ def _torch_trainer() -> Any:
             return [callback for callback in callbacks if not isinstance(callback, PlacementGroupCleanerCallback)]
 
     return Trainer
-
-
-def _run_ray_worker(arguments: dict[str, Any]) -> None:
-    control = arguments["control"]
-    if not device().startswith("cuda"):
-        os.environ["ACCELERATE_TORCH_DEVICE"] = device()  # Ray names a GPU here also where torch cannot use it
-    train_worker(arguments["run"], arguments["spec"], lambda *step: control.report.remote(step))
 
 
 def _reason(error: BaseException) -> str:

@@ -27,7 +27,7 @@ from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder, WindowVe
 from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import headed_chunk
 from fdarx_core.retrieval.index.segments import document_digest, entry_source, same_encoder
-from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage import Location, StorageError, write_records
 from fdarx_core.storage.sources import Inputs, Source
 
 _CHUNKS_A_SEGMENT = 1024
@@ -38,6 +38,7 @@ _LABELS_A_SEGMENT = 12
 _SEGMENTS_A_FLOW = 512
 """Segments of documents that this process reads, which are in memory at once."""
 _SOURCES_A_TASK = 64
+_MANY_LABELS = 2_000
 _REMEDY = "use what it was made with, choose another --out, or give --rebuild and all documents to build it again"
 
 
@@ -147,46 +148,62 @@ class Indexing:
 
     def __init__(
         self,
-        executor: Executor,
         place: Location,
         chunk_size: int,
         overlap: int,
         model: str | None,
         instruction: str | None,
-        tell: Progress,
+        *,
+        inputs: Inputs | None = None,
+        runs: Sequence[str] = (),
+        remove: Sequence[str] = (),
         rebuild: bool = False,
     ) -> None:
         """
         Args:
-            executor: Where labels are parsed and chunks are embedded.
             place: The folder of the index.
             chunk_size: Maximum number of characters of a chunk.
             overlap: Characters that a chunk shares with the previous one.
             model: The directory of the embedding model; None makes no vectors.
             instruction: The instruction that the model reads before a question.
-            tell: Called with the phase (identify or index), the files identified or documents read, their number (0:
-                not known), and a note.
+            inputs: The documents and labels that were found.
+            runs: Builds whose labels are indexed as well.
+            remove: The ids or sources of documents to drop.
             rebuild: Drop all documents that are not given.
         """
-        self.place, self.uploads = place, UploadFolder(place)
+        self.place, self.uploads, self.model = place, UploadFolder(place), model
         self.documents = self.chunks = self.unchanged = self.embedded = 0
         self.rejects: list[Reject] = []
-        self._executor, self._tell, self._rebuild = executor, tell, rebuild
-        self._chunk_size, self._overlap, self._model, self._instruction = chunk_size, overlap, model, instruction
+        self._inputs, self._runs, self._remove, self._rebuild = inputs or Inputs(), runs, remove, rebuild
+        self._chunk_size, self._overlap, self._instruction = chunk_size, overlap, instruction
         self._total = 0  # documents to read, 0 where the number is not known
         self._numbers = count()
         self._segments: dict[int, str] = {}  # names of the new segments by number
         self._indexed: dict[str, str] = {}  # the source of each document that was given, by id
         self._given = set[str]()
 
-    def run(self, found: Inputs, runs: Sequence[str], remove: Sequence[str] = ()) -> Manifest:
-        """Index the documents and labels that were found, and the labels of `runs`; drop those whose id or source is
-        listed.
+    @property
+    def long(self) -> bool:
+        """Whether the work takes longer than starting Ray: embedding, and parsing many labels."""
+        return self.model is not None or sum(map(may_hold_labels, self._inputs.sources)) > _MANY_LABELS
 
-        Of one set id the newest version is indexed. Raises StorageError for a place that can't be read or written, and,
-        before anything is embedded, where the index was made with another model or other chunks.
+    def run(self, executor: Executor, tell: Progress) -> Manifest:
+        """Index the documents and labels that were found, and those of the builds; drop those that are to be removed.
+
+        Of one set id the newest version is indexed. The rejects are written beside the index.
+
+        Args:
+            executor: Where labels are parsed and chunks are embedded.
+            tell: Called with the phase (identify or index), the files identified or documents read, their number (0:
+                not known), and a note.
+
+        Raises:
+            StorageError: A place can't be read or written, or, before anything is embedded, the index was made with
+                another model or other chunks.
+            ValueError: The index lacks a document that is to be removed.
         """
-        self._begin()
+        found, runs, remove = self._inputs, self._runs, self._remove
+        self._begin(executor, tell)
         files = self._find_labels(found)
         self._total = 0 if runs or files.others else len(files.labels)
         self._write_documents(chunks for run in runs for chunks in read_label_chunks(run))
@@ -199,11 +216,16 @@ class Indexing:
         dropped = {id for id, entry in entries.items() if id in remove or entry.source in remove}
         if self._rebuild:
             dropped |= entries.keys() - self._indexed.keys()
-        return self._commit(dropped)
+        manifest = self._commit(dropped)
+        if self.rejects:
+            write_records(self.place / "rejects.parquet", self.rejects, Reject)
+        return manifest
 
-    def add(self, documents: Sequence[list[Chunk]], remove: Collection[str] = ()) -> Manifest:
+    def add(
+        self, executor: Executor, tell: Progress, documents: Sequence[list[Chunk]], remove: Collection[str] = ()
+    ) -> Manifest:
         """Index documents that are cut already, and drop those with the ids in `remove`. Raises as `run`."""
-        self._begin()
+        self._begin(executor, tell)
         self._total = len(documents)
         self._write_documents(documents)
         return self._commit(remove)
@@ -213,12 +235,13 @@ class Indexing:
         """How documents are cut."""
         return {"size": self._chunk_size, "overlap": self._overlap}
 
-    def _begin(self) -> None:
+    def _begin(self, executor: Executor, tell: Progress) -> None:
         """Read the index as it is. Model and chunk size must fit it; a commit checks this too, but after embedding."""
+        self._executor, self._tell = executor, tell
         self._tell("index", 0, 0, "")
         encoder = None
-        if self._model is not None:
-            encoder = SentenceEncoder(self._model, instruction=self._instruction).info
+        if self.model is not None:
+            encoder = SentenceEncoder(self.model, instruction=self._instruction).info
         base = IndexStore(self.place).current()
         self._entries = base.entries if base is not None else {}
         alike = base is not None and base.chunking == self._chunking and same_encoder(encoder, base.encoder)
@@ -236,7 +259,7 @@ class Indexing:
         self._tell_read(self.documents)  # where not all are labels, their number is known only now
         return IndexStore(self.place).commit(
             [name for _, name in sorted(self._segments.items())],
-            given=self._indexed,
+            inputs=self._indexed,
             remove=remove,
             chunking=self._chunking,
             keep_newer=not self._rebuild,
@@ -329,8 +352,8 @@ class Indexing:
     def _write(self, contents: Sequence[SegmentContent]) -> None:
         """Write segments in one flow."""
         operators: list[Operator] = [partial(read_and_chunk, self.uploads)]
-        if self._model is not None:
-            resource = self._executor.models_resource(Embedder, self.place, self._model, self._instruction)
+        if self.model is not None:
+            resource = self._executor.models_resource(Embedder, self.place, self.model, self._instruction)
             operators.append(Call(resource, "embed"))
         operators.append(partial(write, self.place))
         for content in self._executor.flow("index", contents, *operators):

@@ -1,4 +1,4 @@
-"""The base class of jobs: steps process rows in parts, then figures and the report are written."""
+"""The base class of jobs: steps process rows in parts, then figures and the report are written; a plan is checked."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ import json
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from fdarx_core.llm import ResponseStore, ledger
+from fdarx_core.llm import ModelConfig, ResponseStore, ledger
 from fdarx_core.llm.batch_files import unanswered_files
-from fdarx_core.pipeline.asking import PlanRow, add_up
+from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.planning import prompt_length_lines
 from fdarx_core.pipeline.steps import Resource
+from fdarx_core.report.page_engine import listed
 from fdarx_core.storage import Location, RunConflict, RunDirectory
 from fdarx_core.telemetry import span
+
+_EFFECTS = {
+    "writer": "no question is written on their passages",
+    "reader": "their questions stay without an answer to compare",
+    "judge": "their questions stay without a verdict",
+}
 
 Progress = Callable[[str, int, int, str], None]
 """A function that is called with a phase, the number of finished units, their total (0 if unknown), and a note."""
@@ -34,10 +41,10 @@ class PipelineJob(ABC):
     `phase` is the name of the work on parts. `code_version` is a digest of all code that determines the rows of parts.
 
     Args:
-        spec: The specification of the job; it has `models`, by name, and `clients`.
         run: The run directory.
         executor: The executor of the parts.
         progress: A function that shows the progress.
+        clients: The models that the job asks, and its limits.
         tell: A function that is called with sentences for the user.
         reuse: Folders of other runs' responses, which are used for identical requests.
         seed: Random seed of the intervals.
@@ -52,7 +59,7 @@ class PipelineJob(ABC):
     run: RunDirectory
     executor: Executor
     progress: Progress
-    spec: Any
+    clients: ClientPool
     tell: Callable[[str], None] = field(default=lambda sentence: None, repr=False)
     reuse: Sequence[Location] = ()
     seed: int = 0
@@ -85,7 +92,7 @@ class PipelineJob(ABC):
 
     def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
         """Return the work on some parts of the stages."""
-        return Work(stages, self.spec.clients, store, self.resources(planned=planned))
+        return Work(stages, self.clients, store, self.resources(planned=planned))
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
         """Return the numbers of the parts that a stage need not make again."""
@@ -109,18 +116,18 @@ class PipelineJob(ABC):
                 _return_freed_memory()
                 if ended:
                     break
-        if ended and self.spec.clients.batch_files:
-            for line in unanswered_files(Location(self.spec.clients.batch_files)):
+        if ended and self.clients.batch_files:
+            for line in unanswered_files(Location(self.clients.batch_files)):
                 self.tell(line)
         return self.publish(ended)
 
     def plan(self) -> list[PlanRow]:
         """Return the requests by task and model, without sending any: the baseline answers in place of the models."""
-        return add_up(self.planned_parts(), self.spec.models)
+        return add_up(self.planned_parts(), self.clients.models)
 
-    def prompt_lengths(self, planned: Sequence[PlanRow]) -> list[str]:
-        """Return sentences on the prompts of a plan that exceed the context of their model."""
-        return prompt_length_lines(planned, self.spec.models)
+    def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
+        """Return sentences on a plan: on the prompts that exceed the context of their model."""
+        return prompt_length_lines(planned, self.clients.models)
 
     def planned_parts(self) -> Iterator[list[PlanRow]]:
         """Yield the requests that the job would send, part by part, without sending any."""
@@ -147,7 +154,7 @@ class PipelineJob(ABC):
         """Return the requests and tokens so far, one entry per task and endpoint, for `run.json`."""
         store = store_of(self.run)
         store.compact()
-        return ledger(store, self.spec.models)
+        return ledger(store, self.clients.models)
 
     def end(self, summary: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
         """Write the summary and the status of the run into `run.json`. Return its content."""
@@ -242,3 +249,50 @@ def check_inputs(run: RunDirectory, digest: str, what: str) -> None:
         raise RunConflict(
             f"{run.root} was begun with {what} than those found now; choose another --out, or restore the first ones"
         )
+
+
+def prompt_length_lines(
+    rows: Sequence[PlanRow],
+    models: Mapping[str, ModelConfig],
+    role_of: Callable[[str], str] = lambda task: task,
+    counted_on: str = "",
+) -> list[str]:
+    """Return a sentence for each role and model with prompts that are too long, and one on the models not checked.
+
+    Args:
+        rows: the planned requests by task and model.
+        models: the models by name; those without a `context_length` are not checked.
+        role_of: the role of a task, by default its name.
+        counted_on: what the prompts were counted on, where it is not all that is planned.
+    """
+    by_role: dict[tuple[str, str], list[PlanRow]] = defaultdict(list)
+    for row in rows:
+        if row.endpoint in models:
+            by_role[role_of(row.task), row.endpoint].append(row)
+    lines = []
+    for (role, name), planned in by_role.items():
+        model, requests = models[name], sum(row.requests for row in planned)
+        if not (too_long := sum(row.too_long for row in planned)):
+            continue
+        found = [row for row in planned if row.too_long and role != row.task]
+        details = [f"{row.too_long:,} of {row.task}" if len(found) > 1 else f"all of them {row.task}" for row in found]
+        if counted_on:
+            details.insert(0, counted_on)
+        where = f" ({'; '.join(details)})" if details else ""
+        lines.append(
+            f"{role} {name}: {too_long:,} of {requests:,} prompts{where} leave no room for a reply of max_tokens "
+            f"{model.max_tokens:,} in its context_length of {model.context_length:,}. Its server will refuse them, and "
+            f"{_EFFECTS.get(role, 'what they are about stays without a result')}; give a model with a longer context, "
+            "or lower max_tokens."
+        )
+    return [*lines, *unchecked_line(dict.fromkeys(name for _, name in by_role if models[name].context_length is None))]
+
+
+def unchecked_line(names: Iterable[str]) -> list[str]:
+    """Return the line on models whose prompts are not checked, for want of a `context_length`; nothing without any."""
+    if not (unknown := list(names)):
+        return []
+    return [
+        f"The lengths of prompts to {listed(unknown)} are not checked; to check them, set context_length in --models "
+        "to the tokens that the server takes, of prompt and reply together."
+    ]

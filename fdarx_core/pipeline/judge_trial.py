@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from operator import attrgetter
@@ -11,16 +11,14 @@ from typing import Any, ClassVar
 
 import orjson
 
-from fdarx_core.filters.judges import Judge, judges
+from fdarx_core.filters.judges import Judge
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
-from fdarx_core.llm import AskingStopped, ModelConfig, source_digest
-from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.build_steps import Roles, baseline, filter_by_rules, judge_step
+from fdarx_core.llm import AskingStopped, source_digest
+from fdarx_core.pipeline.build_steps import Roles, filter_by_rules, judging_steps
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.round_trip_steps import answer_again, compare_answers
 from fdarx_core.pipeline.steps import Part, Stage, Step
 from fdarx_core.review.judged_candidates import (
     JudgedCandidate,
@@ -33,15 +31,15 @@ from fdarx_core.review.judged_candidates import (
 )
 
 CODE_VERSION = source_digest(
-    *(
-        "fdarx_core.labels",
-        "fdarx_core.baseline",
-        "fdarx_core.text",
-        "fdarx_core.generation",
-        "fdarx_core.filters",
-        "fdarx_core.verify",
-    ),
-    *("fdarx_core.pipeline.build_steps", "fdarx_core.pipeline.round_trip_steps", "prompts"),
+    "fdarx_core.labels",
+    "fdarx_core.baseline",
+    "fdarx_core.text",
+    "fdarx_core.generation",
+    "fdarx_core.filters",
+    "fdarx_core.verify",
+    "fdarx_core.pipeline.build_steps",
+    "fdarx_core.pipeline.round_trip_steps",
+    "prompts",
 )
 """A digest of all that decides what becomes of a candidate, so that a trial is made anew after a change of a filter."""
 SCORES, OUTCOMES = "scores.json", "outcomes.jsonl"
@@ -53,27 +51,29 @@ _OUTCOME = ("outcome", "reason", "detail")
 _CANDIDATE = ("id", "type", "good", "failure", "reason", "question", "answer")
 
 
-@dataclass(frozen=True, slots=True)
-class TrialSpec:
-    """The half of the judged candidates to try, who judges and who answers again, and limits of requests."""
+def _take_all(state: LabelState) -> None:
+    """Take all candidates of a label as its questions again."""
+    state.questions = list(state.candidates)
 
-    part: PartName = "tune"
-    roles: Roles = field(default_factory=Roles)
-    judges: Sequence[Judge] = field(default_factory=judges)
-    max_requests: int | None = None
-    max_cost: float | None = None
+
+@dataclass(slots=True, kw_only=True)
+class JudgeTrial(PipelineJob):
+    """One trial into a run directory; see `PipelineJob`. A part is a label with its candidates.
+
+    `part` is the half of the judged candidates to try; `roles` say who judges and who answers again.
+    """
+
+    phase: ClassVar[str] = "judge"
+    code_version: ClassVar[str] = CODE_VERSION
+
+    part: PartName
+    roles: Roles
+    judges: Sequence[Judge]
+    candidates: list[JudgedCandidate] = field(init=False, repr=False)
+    set_ids: list[str] = field(init=False, repr=False)
 
     @property
-    def models(self) -> Mapping[str, ModelConfig]:
-        """The models by name, also those that are not asked."""
-        return self.roles.models
-
-    @property
-    def clients(self) -> ClientPool:
-        return ClientPool(baseline(), self.roles.used, self.max_requests, self.max_cost)
-
-    @property
-    def stages(self) -> list[str]:
+    def stage_names(self) -> list[str]:
         """The names of the stages, in the order of a build; those of models only where there are any."""
         judged = [judge.stage for judge in self.judges] if self.roles.judges else []
         return [RULES, *judged, *([ROUND_TRIP] if self.roles.reader else [])]
@@ -85,32 +85,12 @@ class TrialSpec:
         Duplicates and twins are left out: these stages decide about sets of questions, not about a question.
         """
         steps: list[Step[LabelState]] = [filter_by_rules]
-        for judge in self.judges if self.roles.judges else ():
-            steps += [_take_all, judge_step(judge, self.roles.voters, strict=True)]
-        if self.roles.reader:
-            again = answer_again(self.roles.address(self.roles.reader), self.roles.reader_room)
-            steps += [_take_all, again, compare_answers(self.roles.address(self.roles.comparer), strict=True)]
+        for step in judging_steps(replace(self.roles, strict=True), self.judges):
+            steps += [_take_all, step]
         return steps
 
-
-def _take_all(state: LabelState) -> None:
-    """Take all candidates of a label as its questions again."""
-    state.questions = list(state.candidates)
-
-
-@dataclass(slots=True, kw_only=True)
-class JudgeTrial(PipelineJob):
-    """One trial into a run directory; see `PipelineJob`. A part is a label with its candidates."""
-
-    phase: ClassVar[str] = "judge"
-    code_version: ClassVar[str] = CODE_VERSION
-
-    spec: TrialSpec
-    candidates: list[JudgedCandidate] = field(init=False, repr=False)
-    set_ids: list[str] = field(init=False, repr=False)
-
     def prepare(self, *, planned: bool) -> None:
-        self.candidates = read_judged(self.spec.part)
+        self.candidates = read_judged(self.part)
         self.set_ids = sorted({candidate.set_id for candidate in self.candidates})
         self.numbers = range(len(self.set_ids))
 
@@ -122,8 +102,8 @@ class JudgeTrial(PipelineJob):
             asked = [candidate.question_of(found.label, found.passages) for candidate in mine]
             state = LabelState(found.identity, label=found.label, passages=found.passages, candidates=asked)
             parts.append(Part(number, [state]))
-        write = partial(_write_part, self.parts, self.spec.stages)
-        return [(Stage(self.phase, attrgetter("inputs"), self.spec.steps, write), parts)]
+        write = partial(_write_part, self.parts, self.stage_names)
+        return [(Stage(self.phase, attrgetter("inputs"), self.steps, write), parts)]
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Write the scores, and for the half to tune on what was made of each candidate; mark the run complete.
@@ -136,7 +116,7 @@ class JudgeTrial(PipelineJob):
         outcomes = self.parts.read_all(self.parts.done(""), self.numbers, StageOutcome)
         scores = [score.to_row() for score in score_stages(self.candidates, outcomes)]
         self.run.file(SCORES).write_bytes(orjson.dumps(scores, option=orjson.OPT_INDENT_2))
-        if self.spec.part == "tune":
+        if self.part == "tune":
             made: dict[str, dict[str, Any]] = {}
             for row in (*outcomes, *chain_outcomes(outcomes)):
                 made.setdefault(row.id, {})[row.stage] = {name: getattr(row, name) for name in _OUTCOME}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -70,17 +69,6 @@ class LocalExecutor(Executor):
                     operator = getattr(resource.factory(*resource.arguments), operator.method)
                 functions.append(operator)
             yield reduce(lambda value, function: function(value), functions, item)
-
-    def count(self, metric: str, by: float, tags: Mapping[str, str]) -> None:
-        return
-
-    @property
-    def gpus(self) -> int:
-        return 0
-
-    @property
-    def cpus(self) -> int:
-        return os.cpu_count() or 1
 
     def asking(self) -> AskProgress | None:
         return self._progress

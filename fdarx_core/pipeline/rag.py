@@ -113,7 +113,7 @@ def tables_of(run: RunDirectory) -> list[ResultTable]:
     names = compared(run.info()["config"])
     found: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
     by_strategy, by_retriever = (
-        [figure for figure in found if bool(figure.keys["postprocess"]) == given] for given in (1, 0)
+        [figure for figure in found if bool(figure.keys["postprocess"]) == has_answers] for has_answers in (1, 0)
     )
     usages: list[RagUsage] = list(read_records(run.file("usage.parquet"), RagUsage))
     tables = [*paper_tables(by_strategy, by_retriever, names).values(), usage_table(usages, names)]

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from fdarx_core.evaluation.similarity import token_f1
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import TRANSIENT, Baseline, ModelConfig, source_digest
-from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.llm.failures import all_done
 from fdarx_core.pipeline.part_files import PartFiles
-from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext, all_done
+from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
 from fdarx_core.rag.answers import answer_question
 from fdarx_core.rag.flow import context_budget, retrieve_contexts
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
@@ -84,9 +84,6 @@ class RagSetup:
     encoder: str | None = None
     bertscore: str | None = None
     bertscore_layers: int | None = None
-    max_requests: int | None = None
-    max_cost: float | None = None
-    batch_files: str | None = None
 
     def filter(self, question: RagQuestion) -> ChunkFilter:
         """Return the filter of chunks for the searches of a question."""
@@ -107,17 +104,6 @@ class RagSetup:
     def measures_similarity(self) -> bool:
         """Whether a model measures the similarity of answers and references."""
         return bool(self.bertscore or self.encoder)
-
-    @property
-    def clients(self) -> ClientPool:
-        return ClientPool(
-            baseline(),
-            self.used,
-            self.max_requests,
-            self.max_cost,
-            shared_fate=False,
-            batch_files=self.batch_files,
-        )
 
 
 @dataclass(slots=True)
@@ -192,14 +178,13 @@ class IndexSearcher:
         [found] = search_index(self._index, [search], only, k, retriever, vectors)
         return found, time.perf_counter() - start
 
-    def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+    def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
+        if not self._index.has_labels:
+            return None
         return [self._index.label_drugs.names.find(text) for text in texts]
 
     def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self._index, text)
-
-    def has_labels(self) -> bool:
-        return self._index.has_labels
 
 
 class Reranker:
@@ -243,8 +228,8 @@ class _JobTools:
         self.search_s += sum(seconds for _, seconds in timed)
         return [[SearchHit(hit.chunk, hit.score, number) for hit in found] for number, (found, _) in enumerate(timed)]
 
-    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
-        found: list[list[Mention]] = await self._context.call("index", "find_drugs", texts)
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
+        found: list[list[Mention]] | None = await self._context.call("index", "find_drugs", texts)
         return found
 
     async def first(self, question: str, only: ChunkFilter, k: int, retriever: str) -> list[SearchHit]:
@@ -254,10 +239,6 @@ class _JobTools:
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         found: list[AbsentDrug] = await self._context.call("index", "absent_drugs", text)
-        return found
-
-    async def has_labels(self) -> bool:
-        found: bool = await self._context.call("index", "has_labels")
         return found
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:

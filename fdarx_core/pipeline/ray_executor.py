@@ -57,7 +57,7 @@ class RayExecutor(Executor):
 
     def run(self, work: Work) -> Iterator[PartResult]:
         control = ""
-        if work.clients.asks or work.resources:
+        if work.clients.models or work.clients.others or work.resources:
             control, self._control = start_control(AskProgress())
         steps = [step for stage, _ in work.stages for step in stage.steps]
         if work.isolated or len(work.stages) != 1 or any(isinstance(step, ResourceStep) for step in steps):

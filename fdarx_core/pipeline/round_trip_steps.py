@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
@@ -20,22 +19,18 @@ from fdarx_core.filters.round_trip import (
     with_passages,
 )
 from fdarx_core.pipeline.label_state import LabelState
-from fdarx_core.pipeline.steps import Address, Asking, AskStep
+from fdarx_core.pipeline.steps import Address, Asking
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
 
 LAST_STAGE = "twins"
 """The stage after which the questions of a label are those of the benchmark."""
 
 
-def answer_again(address: Address, room: PromptRoom | None = None) -> AskStep[LabelState]:
-    """Return the step that has every question answered by somebody who did not write it, see `round_trip`.
+def answer_again(address: Address, room: PromptRoom | None, state: LabelState) -> Asking:
+    """Have every question answered by somebody who did not write it, see `round_trip`.
 
     `room` is that of the reader; where it does not hold a label, the reader is shown a part of it.
     """
-    return address.step("round_trip", partial(_answer_again, address, room))
-
-
-def _answer_again(address: Address, room: PromptRoom | None, state: LabelState) -> Asking:
     label = state.label
     if label is None:
         return
@@ -50,18 +45,12 @@ def _answer_again(address: Address, room: PromptRoom | None, state: LabelState) 
         state.replies.setdefault(question.id, {})[setting] = read_reply(request.slots, response)
 
 
-def compare_answers(
-    address: Address, *, strict: bool = False, drop_known: bool = False, planned: bool = False
-) -> AskStep[LabelState]:
-    """Return the step that compares the answers of the round trip with the writer's, and drops questions by them.
+def compare_answers(address: Address, strict: bool, drop_known: bool, planned: bool, state: LabelState) -> Asking:
+    """Compare the answers of the round trip with the writer's, and drop questions by them.
 
     A question of which an answer or the comparison is unusable stays, marked as unscored; `strict` drops it. A question
     that was answered from nothing is marked as known without the label; `drop_known` drops it.
     """
-    return address.step("compare_answers", partial(_compare, address, strict, drop_known, planned))
-
-
-def _compare(address: Address, strict: bool, drop_known: bool, planned: bool, state: LabelState) -> Asking:
     if state.label is None:
         return
     compared: list[tuple[QuestionAnswer, dict[str, Any]]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import orjson
 
 from fdarx_core.llm import AskingStopped, Baseline, ModelConfig, Task, Unparsable
+from fdarx_core.llm.failures import all_done
 from fdarx_core.llm.model_config import vote_parameters
 from fdarx_core.records import Request, Response
 
@@ -61,10 +61,6 @@ class AskStep(Generic[State]):
     name: str
     endpoints: frozenset[str]
     ask: Callable[[State], Asking]
-
-    def requests(self, state: State) -> list[Request]:
-        """Return what to ask about a state."""
-        return next(self.ask(state), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +230,6 @@ async def run_steps_async(steps: Sequence[Step[State]], states: Sequence[State],
     except AskingStopped as error:
         return str(error)
     return ""
-
-
-async def all_done(runs: Iterable[Awaitable[Result]]) -> list[Result]:
-    """Return the results of what runs at the same time, once all of it has ended. Raises an error of it then."""
-    ends = await asyncio.gather(*runs, return_exceptions=True)
-    if errors := [end for end in ends if isinstance(end, BaseException)]:
-        raise min(errors, key=lambda error: isinstance(error, AskingStopped))  # rather another error
-    return ends  # type: ignore[return-value]
 
 
 def _share_parts(requests: Sequence[Request]) -> None:

@@ -46,17 +46,17 @@ class UploadedDocuments:
     refused: str = ""
 
 
-def upload_name(given: str) -> str:
+def upload_name(file_name: str) -> str:
     """Return the name under which an uploaded file is kept: without folders and unusual characters.
 
     Raises ValueError for a name without a letter or digit, and for one whose ending no reader has.
     """
-    name = re.sub(r"[^\w. ()-]+", "_", re.split(r"[/\\]", given)[-1]).strip(" .")
+    name = re.sub(r"[^\w. ()-]+", "_", re.split(r"[/\\]", file_name)[-1]).strip(" .")
     stem, dot, ending = name.rpartition(".")
     if not dot or f".{ending.lower()}" not in READ_ENDINGS:
-        raise ValueError(f"the name {given[:60]!r} ends in none of {', '.join(READ_ENDINGS)}, which are read")
+        raise ValueError(f"the name {file_name[:60]!r} ends in none of {', '.join(READ_ENDINGS)}, which are read")
     if not re.search(r"[^\W_]", stem):
-        raise ValueError(f"the name {given[:60]!r} has no letter or digit before its ending")
+        raise ValueError(f"the name {file_name[:60]!r} has no letter or digit before its ending")
     return f"{stem[: _LONGEST_NAME - len(ending)]}.{ending.lower()}"
 
 
@@ -136,8 +136,8 @@ class UploadIndexer:
             if stopped.is_set():
                 raise _NobodyWaits
 
-        indexing = Indexing(LocalExecutor(), index, *_chunking(base), model, instruction, tell)
-        manifest = indexing.add(documents, _left_out(base, documents))
+        indexing = Indexing(index, *_chunking(base), model, instruction)
+        manifest = indexing.add(LocalExecutor(), tell, documents, _left_out(base, documents))
         return UploadedDocuments(indexing.documents, indexing.embedded, indexing.rejects, manifest.version)
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.comparison import COMPARISON_HEADING, PARAGRAPH, AnswerColumn, ComparedDrug, answer_groups
@@ -26,18 +26,14 @@ from fdarx_core.verify import VerificationEngine
 
 PieceT = TypeVar("PieceT", bound="AnswerPiece | CitedAnswer")
 
+Stream: TypeAlias = Callable[[Role, TaskCall], AsyncGenerator[str | Response, None]]
+"""A function that yields the text of a reply piece by piece, and at the end the whole response."""
 
-def _moved_citation(one: Citation, characters: int) -> Citation:
+
+def _moved_citation(citation: Citation, characters: int) -> Citation:
     """Return the citation of a statement that is so many characters further on."""
-    start, end = one.statement
-    return replace(one, statement=(start + characters, end + characters))
-
-
-class StreamingBackend(RagBackend, Protocol):
-    """A backend whose models give their replies piece by piece."""
-
-    def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
-        """Yield the text of a reply piece by piece, and at the end the whole response."""
+    start, end = citation.statement
+    return replace(citation, statement=(start + characters, end + characters))
 
 
 async def answer_question(
@@ -60,12 +56,12 @@ async def answer_question(
     gated = [GatedReply(result, backend, verifier, drug) for drug in drugs]
     responses = await asking
     seconds = time.monotonic() - start
-    answers = [await one.finish(response, seconds) for one, response in zip(gated, responses, strict=True)]
+    answers = [await reply.finish(response, seconds) for reply, response in zip(gated, responses, strict=True)]
     return _whole(result, answers, await _comparison(result, backend, verifier, answers))
 
 
 async def stream_answer(
-    result: RetrievalResult, backend: StreamingBackend, verifier: VerificationEngine | None
+    result: RetrievalResult, backend: RagBackend, stream: Stream, verifier: VerificationEngine | None
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
     """Yield the answer's text statement by statement, each after it has passed the gate, then the whole answer.
 
@@ -76,7 +72,7 @@ async def stream_answer(
         yield unasked
         return
     drugs: Sequence[ComparedDrug | None] = result.compared or [None]
-    streams = [_stream_one(result, backend, verifier, drug) for drug in drugs]
+    streams = [_stream_one(result, backend, stream, verifier, drug) for drug in drugs]
     async with aclosing(_in_turn(streams)) as pieces:
         answers, sent = list[CitedAnswer](), 0
         begun = False
@@ -93,13 +89,14 @@ async def stream_answer(
                 sent += len(piece.text)
     answer = _whole(result, answers, await _comparison(result, backend, verifier, answers))
     if rest := answer.text[sent:]:
-        yield AnswerPiece(rest, sent, tuple(one for one in answer.statements if one.start >= sent))
+        yield AnswerPiece(rest, sent, tuple(statement for statement in answer.statements if statement.start >= sent))
     yield answer
 
 
 async def _stream_one(
     result: RetrievalResult,
-    backend: StreamingBackend,
+    backend: RagBackend,
+    stream: Stream,
     verifier: VerificationEngine | None,
     drug: ComparedDrug | None,
 ) -> AsyncGenerator[AnswerPiece | CitedAnswer, None]:
@@ -109,7 +106,7 @@ async def _stream_one(
     """
     start = time.monotonic()
     gated = GatedReply(result, backend, verifier, drug)
-    async with aclosing(backend.stream("answerer", _answer_call(result, drug))) as pieces:
+    async with aclosing(stream("answerer", _answer_call(result, drug))) as pieces:
         async for piece in pieces:
             if isinstance(piece, str):
                 await gated.receive(piece)
@@ -137,8 +134,8 @@ def _unasked(result: RetrievalResult, backend: RagBackend) -> CitedAnswer | None
     )
     return CitedAnswer(
         text,
-        [one.moved(at) for one in statements],
-        [_moved_citation(one, at) for one in citations],
+        [statement.moved(at) for statement in statements],
+        [_moved_citation(citation, at) for citation in citations],
         seconds=time.monotonic() - start,
     )
 
@@ -159,7 +156,9 @@ async def _comparison(
         {
             "name": drug.name,
             "statements": "\n".join(
-                answer.text[one.start : one.end] for one in answer.statements if one.verdict != "uncited"
+                answer.text[statement.start : statement.end]
+                for statement in answer.statements
+                if statement.verdict != "uncited"
             ),
         }
         for drug, answer in zip(result.compared, answers, strict=True)
@@ -219,8 +218,8 @@ def _answer_call(result: RetrievalResult, drug: ComparedDrug | None) -> TaskCall
     """Return the task that asks for the answer, or for that on one of several drugs, with its slots."""
     contexts, others = result.prompt_contexts, list[str]()
     if drug:
-        contexts = [one for one in contexts if one["n"] in drug.contexts]
-        others = [] if result.asks_for_labels else [one.name for one in result.compared if one != drug]
+        contexts = [context for context in contexts if context["n"] in drug.contexts]
+        others = [] if result.asks_for_labels else [other.name for other in result.compared if other != drug]
     slots = {"question": result.question, "contexts": contexts, "drug": drug.name if drug else "", "others": others}
     return ANSWER_WITH_CITATIONS, slots
 
@@ -236,8 +235,8 @@ def _joined(result: RetrievalResult, answers: Sequence[CitedAnswer], comparison:
         text += (PARAGRAPH if text else "") + heading
         start = len(text)
         text += answer.text
-        citations.extend(_moved_citation(one, start) for one in answer.citations)
-        statements.extend(one.moved(start) for one in answer.statements)
+        citations.extend(_moved_citation(citation, start) for citation in answer.citations)
+        statements.extend(statement.moved(start) for statement in answer.statements)
         return start
 
     for drug, answer in zip(result.compared, answers, strict=True):

@@ -154,9 +154,9 @@ def read_statements(answer: str, contexts: int) -> list[Statement]:
         if kind not in ("item", "row"):
             lead = None
         item = _ITEM.match(masked, start, end) if kind == "item" else None
-        for one in _of_line(answer, masked, item.end() if item else start, end, kind, lead, contexts):
-            found.append(one)
-            lead = one if one.kind in ("lead", "header") else lead
+        for statement in _of_line(answer, masked, item.end() if item else start, end, kind, lead, contexts):
+            found.append(statement)
+            lead = statement if statement.kind in ("lead", "header") else lead
     return found
 
 
@@ -212,7 +212,7 @@ def _groups(answer: str, masked: str, start: int, end: int, contexts: int) -> It
     at = start
     for place, mark in enumerate(marks):
         numbers = list[int]()
-        numbers += (one for one in cited_numbers(mark[0], contexts) if 1 <= one <= contexts)
+        numbers += (number for number in cited_numbers(mark[0], contexts) if 1 <= number <= contexts)
         following = marks[place + 1].start() if place + 1 < len(marks) else end
         text = _plain(masked[at : mark.start()])
         if not numbers:
@@ -227,7 +227,7 @@ def _groups(answer: str, masked: str, start: int, end: int, contexts: int) -> It
 def without_marks(text: str) -> str:
     """Return the text of a model without invisible characters, and with parentheses for brackets that say that it is
     verified, supported, or is not."""
-    visible = text if text.isascii() else "".join(one for one in text if category(one) not in _INVISIBLE)
+    visible = text if text.isascii() else "".join(char for char in text if category(char) not in _INVISIBLE)
     return _FORGED.sub(r"(\1)", visible)
 
 
@@ -242,10 +242,10 @@ def marked_text(text: str, statements: Iterable[AnswerStatement], start: int = 0
         start: the number of the answer's characters before the text.
     """
     parts, at = list[str](), 0
-    for one in statements:
-        if one.verdict == "supported":
+    for statement in statements:
+        if statement.verdict == "supported":
             continue
-        place = one.start - start
+        place = statement.start - start
         in_row = text.startswith("|", place)
         place += in_row
         parts += (text[at:place], " " * in_row, UNVERIFIED, " ")

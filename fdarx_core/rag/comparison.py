@@ -108,8 +108,10 @@ def compared_drugs(contexts: Sequence[SearchHit], asked: Sequence[str]) -> list[
     for name, places in _by_drug(contexts, asked).items():
         hits = [contexts[at] for at in places]
         moieties = dict.fromkeys(moiety for hit in hits for moiety in hit.moieties)
-        written = (each for hit in hits for each in (hit.drug, *(n for one in hit.label.products for n in one.names)))
-        title = next((one for one in written if words_of(one) == words_of(name)), name)
+        written = (
+            each for hit in hits for each in (hit.drug, *(n for product in hit.label.products for n in product.names))
+        )
+        title = next((title for title in written if words_of(title) == words_of(name)), name)
         drugs.append(ComparedDrug(name, tuple(moieties), tuple(at + 1 for at in places), title))
     return drugs
 
@@ -146,7 +148,7 @@ def grouped_contexts(hits: Sequence[SearchHit]) -> list[SearchHit]:
 def grouped_drugs(contexts: Sequence[SearchHit]) -> list[ComparedDrug]:
     """Return the drugs of `grouped_contexts` with the numbers of their contexts."""
     drugs = list[ComparedDrug]()
-    for _, group in groupby(enumerate(contexts, 1), key=lambda one: _drug_key(one[1])):
+    for _, group in groupby(enumerate(contexts, 1), key=lambda numbered: _drug_key(numbered[1])):
         hits = dict(group)
         first = next(iter(hits.values()))
         drugs.append(ComparedDrug(first.drug, tuple(first.moieties), tuple(hits), first.drug))
@@ -167,7 +169,7 @@ def answer_groups(
         if numbers:
             hits = [contexts[number - 1] for number in numbers]
             dates = [
-                date for hit in hits for date in (hit.effective_date, *(one.effective_date for one in hit.copied_by))
+                date for hit in hits for date in (hit.effective_date, *(copy.effective_date for copy in hit.copied_by))
             ]
             labels = 1 + max(hit.copies for hit in hits)
             groups.append(AnswerGroup(drug.name, drug.moieties, labels, max(dates), numbers))

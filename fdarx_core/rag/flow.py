@@ -5,7 +5,6 @@ The service, the RAG comparison and `fdarx_core.Index` retrieve with these funct
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 from fdarx_core.labels.drugs import Drug, Mention, drug_of
 from fdarx_core.llm import ModelConfig, Task, Unparsable
+from fdarx_core.llm.failures import all_done
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.comparison import (
     GROUPED_CONTEXTS,
@@ -31,7 +31,7 @@ from fdarx_core.records import AbsentDrug, Response, SearchHit
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
 
-_PHASES = ("rewrite", "search", "postprocess")
+PHASES = ("rewrite", "search", "postprocess")
 _CHARACTERS_PER_TOKEN = 4
 _PROMPT_TOKENS = 2_000
 """An upper bound for instructions, examples and the question."""
@@ -107,7 +107,8 @@ async def _standalone_question(
     turns = [Turn(turn.question[:_TURN_CHARACTERS], turn.answer[:_TURN_CHARACTERS]) for turn in history[-TURNS:]]
     if not turns or backend.answerer == BASELINE:
         return question, [], []
-    found = await backend.find_drugs([text for turn in turns for text in turn] + [question])
+    texts = [text for turn in turns for text in turn] + [question]
+    found = await backend.find_drugs(texts) or [[] for _ in texts]
     # a misspelt name is given as labels write it
     names = [
         [
@@ -139,8 +140,8 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
     mentions, absent = await _names_in(question, query.filter, backend)
     # nothing is searched for such a question, and nothing is written to search with
     strategy = STRATEGIES["question"] if _names_only(absent) else query.searches_with
-    scopes, (rewritten, replies, missing) = await asyncio.gather(
-        _ask_scope(question, mentions, absent, backend), _write_queries(question, strategy, backend)
+    scopes, (rewritten, replies, missing) = await all_done(
+        [_ask_scope(question, mentions, absent, backend), _write_queries(question, strategy, backend)]
     )
     drugs = list(dict.fromkeys(drug for mention in mentions or () for drug in mention.drugs))
     scope_replies = [_parse(QUESTION_SCOPE, response, []) for response in scopes]
@@ -168,7 +169,7 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
         shown,
         prompt,
         missing,
-        {phase: end - start for phase, start, end in zip(_PHASES, times, times[1:], strict=False)},
+        {phase: end - start for phase, start, end in zip(PHASES, times, times[1:], strict=False)},
         corrections=[(mention.text, mention.name) for mention in mentions or () if not mention.exact],
         rewritten=[*scopes, *rewritten],
         scored=scored,
@@ -194,11 +195,9 @@ async def _ask_scope(
     Nothing is asked without a model, without labels, where the filter chooses labels, and of a question that names
     several drugs.
     """
-    if mentions is None or len({one.drugs for one in mentions}) > 1 or backend.answerer == BASELINE:
+    if mentions is None or len({mention.drugs for mention in mentions}) > 1 or backend.answerer == BASELINE:
         return []
-    if not await backend.has_labels():
-        return []
-    names = [*(one.text for one in mentions), *(one.name for one in absent)]
+    names = [*(mention.text for mention in mentions), *(drug.name for drug in absent)]
     return await backend.ask("answerer", [(QUESTION_SCOPE, {"question": question, "names": names})])
 
 
@@ -224,29 +223,32 @@ async def _of_each_drug(
 async def _names_in(
     question: str, filter: ChunkFilter, backend: RagBackend
 ) -> tuple[list[Mention] | None, list[AbsentDrug]]:
-    """Return where a question names drugs with a label, and the drugs without; None where the filter chooses labels."""
-    if filter.any_drug or filter.drug or filter.drugs or filter.set_id or filter.title:
+    """Return where a question names drugs with a label, and the drugs without.
+
+    The first is None where the filter chooses labels, and where the index has none.
+    """
+    if filter.any_drug or filter.chooses_labels:
         return None, []
-    [mentions], absent = await asyncio.gather(backend.find_drugs([question]), backend.absent_drugs(question))
-    return mentions, absent
+    found, absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
+    return found and found[0], absent
 
 
 def _names_only(absent: Sequence[AbsentDrug]) -> bool:
     """Return whether a question names drugs, and only such as the index has no label of."""
-    return any(one.alone for one in absent)
+    return any(drug.alone for drug in absent)
 
 
 def absent_text(absent: Sequence[AbsentDrug]) -> str:
     """Return the sentences that say which medicines have no label in the index, and what comes near them."""
     sentences: list[str] = []
-    for one in absent:
-        also = f" ({one.medicine})" if one.medicine.casefold() != one.name.casefold() else ""
-        sentences.append(f"No label of {one.name}{also} is in this index.")
-        if one.nearest:
-            sentences.append(f"Names spelt like it: {', '.join(one.nearest)}.")
-        if one.mentions:
-            labels = ", ".join(f"{label.drug} ({label.effective_date})" for label in one.mentioned_by)
-            among = f", {one.mentions} in all" if one.mentions > len(one.mentioned_by) else ""
+    for drug in absent:
+        also = f" ({drug.medicine})" if drug.medicine.casefold() != drug.name.casefold() else ""
+        sentences.append(f"No label of {drug.name}{also} is in this index.")
+        if drug.nearest:
+            sentences.append(f"Names spelt like it: {', '.join(drug.nearest)}.")
+        if drug.mentions:
+            labels = ", ".join(f"{label.drug} ({label.effective_date})" for label in drug.mentioned_by)
+            among = f", {drug.mentions} in all" if drug.mentions > len(drug.mentioned_by) else ""
             sentences.append(f"Labels of other drugs mention it{among}: {labels}.")
     return " ".join(sentences)
 

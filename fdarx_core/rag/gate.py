@@ -91,7 +91,7 @@ class GateReport:
 
 def dropped_text(dropped: Sequence[DroppedStatement]) -> str:
     """Return how many statements were removed, by reason: "2 without a citation"."""
-    counts = Counter(one.reason for one in dropped)
+    counts = Counter(statement.reason for statement in dropped)
     return ", ".join(f"{counts[reason]} {words}" for reason, words in DROP_REASONS.items() if counts[reason])
 
 
@@ -159,8 +159,10 @@ class AnswerGate:
 
     async def check(self, statements: Sequence[Statement]) -> list[CheckedStatement]:
         """Return the statements, checked, in order. The verifier is asked about those that are no quotations."""
-        checked = [self._located(one) for one in statements]
-        asked = [at for at, one in enumerate(checked) if one.places and not one.reason and not one.statement.is_frame]
+        checked = [self._located(statement) for statement in statements]
+        asked = [
+            at for at, item in enumerate(checked) if item.places and not item.reason and not item.statement.is_frame
+        ]
         evidence = {at: self._evidence(checked[at]) for at in asked}
         quoted = [] if self._together else asked
         verdicts = dict(zip(quoted, verify([evidence[at].pair for at in quoted], EXACT), strict=True))
@@ -171,33 +173,33 @@ class AnswerGate:
         for at, verdict in verdicts.items():
             checked[at] = _judged(checked[at], evidence[at], verdict)
         checked = await self._without_unknown_drugs(checked)
-        for at, one in enumerate(checked):
-            if one.verdict != "supported" and repeats(one.statement.text, self._instructions):
-                withheld = replace(one.statement, text=INSTRUCTIONS_WITHHELD)
-                checked[at] = replace(one, statement=withheld, reason="instructions")
+        for at, item in enumerate(checked):
+            if item.verdict != "supported" and repeats(item.statement.text, self._instructions):
+                withheld = replace(item.statement, text=INSTRUCTIONS_WITHHELD)
+                checked[at] = replace(item, statement=withheld, reason="instructions")
         return checked
 
-    def _located(self, one: Statement) -> CheckedStatement:
+    def _located(self, statement: Statement) -> CheckedStatement:
         """Return a statement with its places, or why it goes before the verifier is asked."""
-        if not one.citations or declines(one.text):
-            missing = not one.is_frame and self._lacks_number(one, range(1, len(self._contexts) + 1))
-            return CheckedStatement(one, reason="number" if missing else None)
-        cited = [(text, self._of_the_drug(one, numbers)) for text, numbers in one.citations]
+        if not statement.citations or declines(statement.text):
+            missing = not statement.is_frame and self._lacks_number(statement, range(1, len(self._contexts) + 1))
+            return CheckedStatement(statement, reason="number" if missing else None)
+        cited = [(text, self._of_the_drug(statement, numbers)) for text, numbers in statement.citations]
         numbers = sorted({number for _, group in cited for number in group})
         if not numbers:
-            return CheckedStatement(one, reason=None if one.is_frame else "drug")
-        if not one.is_frame and self._lacks_number(one, numbers):
-            return CheckedStatement(one, reason="number")
+            return CheckedStatement(statement, reason=None if statement.is_frame else "drug")
+        if not statement.is_frame and self._lacks_number(statement, numbers):
+            return CheckedStatement(statement, reason="number")
         found = [
             (context + 1, span)
             for text, group in cited
             for context, span in self._locator.find(text, [number - 1 for number in group])
         ]
-        if not found and not one.is_frame:
+        if not found and not statement.is_frame:
             found = [(number, TextSpan(0, 0, frozenset())) for number in numbers]
-        return CheckedStatement(one, tuple(numbers), tuple(found))
+        return CheckedStatement(statement, tuple(numbers), tuple(found))
 
-    def _lacks_number(self, one: Statement, numbers: Sequence[int]) -> bool:
+    def _lacks_number(self, statement: Statement, numbers: Sequence[int]) -> bool:
         """Return whether a statement has a number that neither some contexts, nor their titles, nor the question have.
 
         Of the date and the version of their labels it may have the numbers without a unit.
@@ -207,7 +209,7 @@ class AnswerGate:
         names = dict.fromkeys(name for number in numbers for name in self._names[number - 1])
         texts = (*(hit.text for hit in hits), *above, *names, self._question)
         versions = " ".join(f"{hit.effective_date} {hit.version}" for hit in hits if hit.effective_date)
-        return bool(number_not_in(one.reading, texts, frozenset(map(float, number_strings(versions)))))
+        return bool(number_not_in(statement.reading, texts, frozenset(map(float, number_strings(versions)))))
 
     def _evidence(self, checked: CheckedStatement) -> _Evidence:
         """Return what the verifier is shown: the whole contexts that are cited, each with its titles and version."""
@@ -232,7 +234,7 @@ class AnswerGate:
 
         A supported statement may name a drug otherwise than its passage does: the verifier knows more names.
         """
-        doubtful = [at for at, one in enumerate(checked) if not one.reason and one.verdict != "supported"]
+        doubtful = [at for at, item in enumerate(checked) if not item.reason and item.verdict != "supported"]
         if not doubtful:
             return checked
         named = await medicines_in(self._backend, [checked[at].statement.text for at in doubtful])
@@ -248,12 +250,12 @@ class AnswerGate:
     def _shown_words(self) -> frozenset[str]:
         return frozenset(words_of(self._shown))
 
-    def _of_the_drug(self, one: Statement, numbers: Sequence[int]) -> list[int]:
+    def _of_the_drug(self, statement: Statement, numbers: Sequence[int]) -> list[int]:
         """Return the citable contexts of a drug that the question names and, if it names one, the statement.
 
         A context of no drug, and one that names a drug of the statement in its text, is of that drug too.
         """
-        names = [names for names in self._names if any(contains_name(one.reading, name) for name in names)]
+        names = [names for names in self._names if any(contains_name(statement.reading, name) for name in names)]
 
         def is_named(number: int) -> bool:
             hit = self._contexts[number - 1]
@@ -323,5 +325,5 @@ def _heading(hit: SearchHit) -> str:
 
 def _names(hit: SearchHit) -> list[str]:
     """Return the names of the drug of a label: of its products, substances and moieties; none for other documents."""
-    products = [name for one in hit.label.products for name in (*one.names, *one.substances)]
+    products = [name for product in hit.label.products for name in (*product.names, *product.substances)]
     return list(dict.fromkeys(filter(None, (hit.drug, *hit.moieties, *products))))

@@ -71,7 +71,7 @@ class CitedAnswer:
     @property
     def cited(self) -> list[int]:
         """The numbers of the contexts cited, each once, in the order of first mention."""
-        return list(dict.fromkeys(one.n for one in self.citations))
+        return list(dict.fromkeys(citation.n for citation in self.citations))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class AnswerPiece:
 
     def moved(self, characters: int) -> AnswerPiece:
         """Return the piece at a place that is so many characters further on."""
-        statements = tuple(one.moved(characters) for one in self.statements)
+        statements = tuple(statement.moved(characters) for statement in self.statements)
         return AnswerPiece(self.text, self.start + characters, statements)
 
 
@@ -162,7 +162,7 @@ class GatedReply:
         if not text[start:]:
             return None
         self._sent = len(text)
-        statements = (one.moved(-start) for one in self._statements if one.start >= start)
+        statements = (statement.moved(-start) for statement in self._statements if statement.start >= start)
         return AnswerPiece(text[start:], 0, tuple(statements))
 
     async def finish(self, response: Response, seconds: float) -> CitedAnswer:
@@ -178,7 +178,7 @@ class GatedReply:
         await self._check(reply.text, read_statements(reply.text, len(self._contexts)))
         # statements that still wait are dropped: none with a citation has passed
         waiting = [held.statement for held in self._held if not held.statement.is_frame]
-        self._report.dropped += (DroppedStatement(one.text, "uncited") for one in waiting)
+        self._report.dropped += (DroppedStatement(statement.text, "uncited") for statement in waiting)
         self._report.uncited -= len(waiting)
         text = self._text if self._passed else withheld_text(self._report.dropped)
         citations = with_differences(text, self._citations)
@@ -199,17 +199,17 @@ class GatedReply:
         """Check the statements that were not read before; those that pass are held, or leave."""
         new = statements[self._read :]
         self._read = max(self._read, len(statements))
-        for one in await self._gate.check(new) if new else ():
-            self._add(text, one)
+        for checked in await self._gate.check(new) if new else ():
+            self._add(text, checked)
 
     def _add(self, answer: str, checked: CheckedStatement) -> None:
-        one = checked.statement
-        gap = _wider(self._gap, _layout(answer[self._end : one.start]))
-        self._gap, self._end = gap, one.end
-        self._leave_out_emptied(one)
+        statement = checked.statement
+        gap = _wider(self._gap, _layout(answer[self._end : statement.start]))
+        self._gap, self._end = gap, statement.end
+        self._leave_out_emptied(statement)
         if checked.reason is not None:
             self._report.statements += 1
-            self._report.dropped.append(DroppedStatement(one.text, checked.reason))
+            self._report.dropped.append(DroppedStatement(statement.text, checked.reason))
             for held in reversed(self._held):
                 if not held.statement.is_frame:
                     break
@@ -217,17 +217,21 @@ class GatedReply:
             return
         self._gap = ""
         verdict = checked.verdict if checked.places else "uncited"
-        if not one.is_frame:
+        if not statement.is_frame:
             self._report.statements += 1
             setattr(self._report, verdict, getattr(self._report, verdict) + 1)
         citations = [
             Citation(n, self._contexts[n - 1], place.start, place.end, (0, 0), checked.verdict)
             for n, place in checked.places
         ]
-        text = _with_marks(answer[one.start : one.end], {place.n for place in citations}, len(self._contexts))
-        self._held.append(_HeldStatement(one, gap, text, citations, "unchecked" if one.is_frame else verdict))
-        self._passed = self._passed or bool(checked.places and not one.is_frame)
-        if self._passed and not one.is_frame:
+        text = _with_marks(
+            answer[statement.start : statement.end], {place.n for place in citations}, len(self._contexts)
+        )
+        self._held.append(
+            _HeldStatement(statement, gap, text, citations, "unchecked" if statement.is_frame else verdict)
+        )
+        self._passed = self._passed or bool(checked.places and not statement.is_frame)
+        if self._passed and not statement.is_frame:
             self._release()
 
     def _leave_out_emptied(self, following: Statement) -> None:
@@ -242,8 +246,8 @@ class GatedReply:
         for held in self._held:
             self._text += (held.gap if self._text else held.gap.lstrip()) + held.text
             place = len(self._text) - len(held.text), len(self._text)
-            self._citations += (replace(one, statement=place) for one in held.citations)
-            numbers = dict.fromkeys(one.n for one in held.citations)
+            self._citations += (replace(citation, statement=place) for citation in held.citations)
+            numbers = dict.fromkeys(citation.n for citation in held.citations)
             self._statements.append(AnswerStatement(*place, held.verdict, list(numbers)))
         self._held.clear()
 
@@ -253,7 +257,9 @@ def _layout(gap: str) -> str:
 
     A citation there belongs to no statement, and "[9†text]" may have any text; symbols may be letters in disguise.
     """
-    return "".join(one for one in CITATION.sub("", gap) if one.isspace() or one in _SIGNS or category(one)[0] == "P")
+    return "".join(
+        char for char in CITATION.sub("", gap) if char.isspace() or char in _SIGNS or category(char)[0] == "P"
+    )
 
 
 def _wider(before: str, gap: str) -> str:
@@ -266,7 +272,9 @@ def _with_marks(text: str, kept: Collection[int], contexts: int) -> str:
     """Return a statement without the citations that are not kept."""
 
     def marks(found: re.Match[str]) -> str:
-        numbers = [number for one in CITATION.finditer(found["marks"]) for number in cited_numbers(one[0], contexts)]
+        numbers = [
+            number for citation in CITATION.finditer(found["marks"]) for number in cited_numbers(citation[0], contexts)
+        ]
         left = "".join(f"[{number}]" for number in numbers if number in kept)
         return found["gap"] + left if left else ""
 

@@ -29,7 +29,7 @@ from fdarx_core.rag.search import (
 )
 from fdarx_core.rag.verifying import named_engine
 from fdarx_core.records import Response, SearchHit
-from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors
+from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import RERANK_SUFFIX, Retriever, get_retriever, load_reranker, needs_reranker
@@ -128,12 +128,8 @@ class Index:
     ) -> list[list[SearchHit]]:
         """Return the k best chunks for each query; see `search`."""
         found = self._retriever(retriever)
-        vectors = self.encode(queries) if found.encoders else None
+        vectors = encode_queries(self._encoder, queries) if found.encoders else None
         return search_index(self.reader, queries, filter, k, found, vectors)
-
-    def encode(self, queries: Sequence[SearchQuery]) -> Vectors:
-        """Return the vectors of the queries, shape (queries, dimensions)."""
-        return encode_queries(self._encoder, queries)
 
     def answer(
         self,

@@ -22,9 +22,11 @@ def with_differences(text: str, citations: Iterable[Citation]) -> list[Citation]
     found = list[Citation]()
     for citation in citations:
         statement, differences = text[slice(*citation.statement)], list[NumberDifference]()
-        for one in citation.hit.differences:
-            if others := [other for other in one.others if _used(citation, statement, one.sentence, other.text)]:
-                differences.append(NumberDifference(one.sentence, others))
+        for difference in citation.hit.differences:
+            if others := [
+                other for other in difference.others if _used(citation, statement, difference.sentence, other.sentence)
+            ]:
+                differences.append(NumberDifference(difference.sentence, others))
         found.append(replace(citation, differences=differences) if citation.hit.differences else citation)
     return found
 
@@ -40,10 +42,12 @@ def differences_text(text: str, citations: Iterable[Citation]) -> str:
     """
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for citation in citations:
-        for sentence, other in ((one.sentence, other) for one in citation.differences for other in one.others):
-            pairs = _used(citation, text[slice(*citation.statement)], sentence, other.text)
+        for sentence, other in (
+            (difference.sentence, other) for difference in citation.differences for other in difference.others
+        ):
+            pairs = _used(citation, text[slice(*citation.statement)], sentence, other.sentence)
             own = " and ".join(dict.fromkeys(_amount(sentence, number) for number, _ in pairs))
-            value = " and ".join(dict.fromkeys(_amount(other.text, number) for _, number in pairs))
+            value = " and ".join(dict.fromkeys(_amount(other.sentence, number) for _, number in pairs))
             known = found.setdefault(own, {})
             same = known.setdefault(without_thousands(value), (value, other.effective_date))
             known[without_thousands(value)] = max(same, (value, other.effective_date), key=itemgetter(1))
@@ -58,14 +62,14 @@ def _used(citation: Citation, statement: str, sentence: str, other: str) -> list
     """Return the differing numbers of a sentence that are in the cited place and that the statement has."""
     start = citation.hit.text.index(sentence)
     pairs = differing_numbers(sentence, other)
-    said, standing = _counted(numbers_and_words(statement)), _counted(numbers_and_words(sentence))
+    said, stated = _counted(numbers_and_words(statement)), _counted(numbers_and_words(sentence))
     differing = _counted(own for own, _ in pairs)
     return [
         (own, also)
         for own, also in pairs
         if citation.start <= start + own.start() and start + own.end() <= citation.end
         for number in [_plain(own)]
-        if said[number] >= (1 if differing[number] == standing[number] else standing[number])
+        if said[number] >= (1 if differing[number] == stated[number] else stated[number])
     ]
 
 

@@ -199,13 +199,13 @@ class Locator:
 
     def _weights_in(self, said: Sequence[str], context: int) -> dict[str, float]:
         """Return the weight of each term of a statement for its places in a context."""
-        given, found = self._given[context], dict[str, float]()
+        in_titles, found = self._given[context], dict[str, float]()
         for term in said:
             if units := self._counts.get(term):
                 weight = self._rarity(units) * (_NUMBER_WEIGHT if _is_number(term) else 1)
             else:
                 weight = self._absent
-            if term in given:
+            if term in in_titles:
                 weight *= _GIVEN_WEIGHT
             elif term in self._asked:
                 weight *= _ASKED_WEIGHT

@@ -24,13 +24,12 @@ from pydantic import Field
 from fdarx_core.evaluation.bootstrap import (
     FLIPS,
     RESAMPLES,
-    PairedRows,
     estimate_figures,
     paired_differences,
     with_holm,
 )
+from fdarx_core.evaluation.gold import share
 from fdarx_core.evaluation.metrics import Metric, ScoreColumns, every_row, mean_metric, metric_table
-from fdarx_core.evaluation.ranking import share
 from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable, source_digest
 from fdarx_core.rag.search import TaskCall
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Response, TitleRank
@@ -65,13 +64,13 @@ class ReferenceStatementsReply(Reply):
 
 def checkable_statements(reference: str) -> list[str]:
     """Return the reference's sentences that say enough to be checked; the whole reference where none does."""
-    return [one for one in split_sentences(reference) if len(words_of(one)) >= LEAST_WORDS] or [reference]
+    return [text for text in split_sentences(reference) if len(words_of(text)) >= LEAST_WORDS] or [reference]
 
 
 def judge_useful_by_rules(slots: Mapping[str, Any]) -> UsefulContextReply:
     """Call a context useful where it has a statement of the reference. Raises Undecided where it has none."""
     context, statements = str(slots["context"]), checkable_statements(str(slots["reference"]))
-    return UsefulContextReply(reason=_support((context, one) for one in statements), useful=True)
+    return UsefulContextReply(reason=_support((context, statement) for statement in statements), useful=True)
 
 
 def judge_statements_by_rules(slots: Mapping[str, Any]) -> ReferenceStatementsReply:
@@ -86,9 +85,9 @@ def judge_statements_by_rules(slots: Mapping[str, Any]) -> ReferenceStatementsRe
 def _support(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the sentences of the first text that have their statement. Raises Undecided where none has."""
     asked = list(pairs)
-    for (text, _), one in zip(asked, verify(asked, "exact"), strict=True):
-        if one.verdict == "supported" and one.span:
-            return text[slice(*one.span)]
+    for (text, _), verdict in zip(asked, verify(asked, "exact"), strict=True):
+        if verdict.verdict == "supported" and verdict.span:
+            return text[slice(*verdict.span)]
     raise Undecided("no context has the words of a statement in their order")
 
 
@@ -113,7 +112,7 @@ def context_calls(question: RagQuestion, contexts: Sequence[str]) -> list[TaskCa
     if not contexts or not question.references:
         return []
     asked = {"question": question.question, "reference": question.references[0]}
-    calls: list[TaskCall] = [(JUDGE_USEFUL_CONTEXT, {**asked, "context": one}) for one in contexts]
+    calls: list[TaskCall] = [(JUDGE_USEFUL_CONTEXT, {**asked, "context": context}) for context in contexts]
     if statements := split_statements(question.references[0]):
         slots = {"question": question.question, "statements": statements, "contexts": list(contexts)}
         calls.append((JUDGE_REFERENCE_STATEMENTS, slots))
@@ -151,7 +150,7 @@ def apply_verdicts(
 
 def split_statements(reference: str) -> list[str]:
     """Return the reference's sentences that have a word, in order; a judge's reply names them by number, from 1."""
-    return [one for one in split_sentences(reference) if words_of(one)]
+    return [sentence for sentence in split_sentences(reference) if words_of(sentence)]
 
 
 def read_statements(statements: int, response: Response) -> list[bool]:
@@ -160,10 +159,10 @@ def read_statements(statements: int, response: Response) -> list[bool]:
     Raises Unparsable as `Task.parse`, and with the reason wrong_statements where the verdicts are not one for each.
     """
     verdicts = JUDGE_REFERENCE_STATEMENTS.parse(response).verdicts
-    numbers = sorted(one.statement for one in verdicts)
+    numbers = sorted(verdict.statement for verdict in verdicts)
     if numbers != list(range(1, statements + 1)):
         raise Unparsable("wrong_statements", f"verdicts on {numbers}, due were 1 to {statements}")
-    return [one.attributed for one in sorted(verdicts, key=lambda one: one.statement)]
+    return [verdict.attributed for verdict in sorted(verdicts, key=lambda verdict: verdict.statement)]
 
 
 def _with_recall(score: RagScore, attributed: Sequence[bool]) -> RagScore:
@@ -194,9 +193,9 @@ def context_precision(useful: Sequence[bool]) -> float:
     where none is useful or there are no contexts.
     """
     found, total = 0, 0.0
-    for rank, one in enumerate(useful, 1):
-        found += one
-        total += found / rank if one else 0.0
+    for rank, is_useful in enumerate(useful, 1):
+        found += is_useful
+        total += found / rank if is_useful else 0.0
     return total / (found + _EPSILON)
 
 
@@ -215,14 +214,14 @@ def reciprocal_rank(title_rank: int | None) -> float | None:
     return None if title_rank is None else share(1, title_rank)
 
 
-def same_title(one: str, other: str) -> bool:
+def same_title(title: str, other: str) -> bool:
     """Return whether two titles name the same document.
 
     Case, signs, a file's suffix and a month and year at the end are ignored. One word of at least five letters may lack
     a letter in one title, as text recognition loses some; words with digits (E7, 2010, R2) must agree. A title without
     letters or digits equals no other.
     """
-    first, second = _title_words(one), _title_words(other)
+    first, second = _title_words(title), _title_words(other)
     if not first or len(first) != len(second):
         return False
     unequal = [pair for pair in zip(first, second, strict=True) if pair[0] != pair[1]]
@@ -238,7 +237,7 @@ def title_rank(candidate_titles: Iterable[str], title: str) -> int | None:
     """Return the rank, from 1, of the first candidate with the title, 0 where none has it; None without a title."""
     if not _title_words(title):
         return None
-    return next((rank for rank, one in enumerate(candidate_titles, 1) if same_title(one, title)), 0)
+    return next((rank for rank, candidate in enumerate(candidate_titles, 1) if same_title(candidate, title)), 0)
 
 
 @lru_cache(maxsize=8192)
@@ -250,8 +249,8 @@ def _title_words(title: str) -> tuple[str, ...]:
 def summarize_usage(answers: Iterable[RagAnswer]) -> list[RagUsage]:
     """Return the requests, tokens, cost and times of each strategy, post-processing and model."""
     groups: dict[tuple[str, str, str], list[RagAnswer]] = defaultdict(list)
-    for one in answers:
-        groups[one.strategy, one.postprocess, one.model].append(replace(one, context_texts=[], answer=""))
+    for answer in answers:
+        groups[answer.strategy, answer.postprocess, answer.model].append(replace(answer, context_texts=[], answer=""))
     usages = []
     for key, rows in groups.items():
         outcomes = Counter(row.outcome for row in rows)
@@ -310,7 +309,7 @@ def figures(scores: Iterable[RagScore], *, seed: int, resamples: int = RESAMPLES
 
 def title_figures(ranks: Iterable[TitleRank], *, seed: int, resamples: int = RESAMPLES) -> list[Figure]:
     """Return recall of the right document and MRR of each retriever, which is the key strategy; other keys are ""."""
-    scores = [RagScore(one.question_id, one.cluster, one.retriever, "", "", title_rank=one.rank) for one in ranks]
+    scores = [RagScore(rank.question_id, rank.cluster, rank.retriever, "", "", title_rank=rank.rank) for rank in ranks]
     return figures(scores, seed=seed, resamples=resamples)
 
 
@@ -322,26 +321,26 @@ def differences(
     The differences are on the questions that both have. Metrics without two clusters in common are left out. Raises
     ValueError if a question occurs twice for a strategy, post-processing and model.
     """
-    cells = {key: PairedRows(_table(rows)) for key, rows in _by_key(scores).items()}
+    cells = {key: ScoreColumns(_table(rows)) for key, rows in _by_key(scores).items()}
     found: list[Difference] = []
     for (strategy, postprocess, model), cell in cells.items():
         other = cells.get((AGAINST, postprocess, model))
         if strategy == AGAINST or other is None:
             continue
-        slices = [(metric, every_row(cell.columns)) for metric in METRICS]
+        slices = [(metric, every_row(cell)) for metric in METRICS]
         shared = {"postprocess": postprocess, "model": model}
         found += [
-            replace(one, keys=shared, first={"strategy": strategy}, second={"strategy": AGAINST})
-            for one in paired_differences(cell, other, slices, seed=seed, resamples=resamples, flips=flips)
-            if one is not None
+            replace(difference, keys=shared, first={"strategy": strategy}, second={"strategy": AGAINST})
+            for difference in paired_differences(cell, other, slices, seed=seed, resamples=resamples, flips=flips)
+            if difference is not None
         ]
     return with_holm(found)
 
 
 def _by_key(scores: Iterable[RagScore]) -> dict[tuple[str, str, str], list[RagScore]]:
     found: dict[tuple[str, str, str], list[RagScore]] = defaultdict(list)
-    for one in scores:
-        found[one.strategy, one.postprocess, one.model].append(one)
+    for score in scores:
+        found[score.strategy, score.postprocess, score.model].append(score)
     return found
 
 

@@ -67,7 +67,7 @@ class RagQuery:
 
         Raises ValueError for a wrong value, TypeError for an unknown option.
         """
-        chosen = {one.name: options.pop(one.name) for one in fields(ChunkFilter) if one.name in options}
+        chosen = {option.name: options.pop(option.name) for option in fields(ChunkFilter) if option.name in options}
         if chosen:
             chosen |= {"exclude": tuple(chosen.get("exclude", ()))}
             options["filter"] = ChunkFilter(**chosen)

@@ -71,16 +71,18 @@ def read_questions(place: str, *, strip_title: bool = False) -> tuple[list[RagQu
     if not questions:
         raise ValueError(no_usable_row(place, "question to ask", _NEEDED, rejects))
     if strip_title:
-        texts = without_lead_ins([one.question for one in questions])
-        questions = [replace(one, question=text) for one, text in zip(questions, texts, strict=True)]
+        texts = without_lead_ins([question.question for question in questions])
+        questions = [replace(question, question=text) for question, text in zip(questions, texts, strict=True)]
     return questions, rejects
 
 
 def keep_indexed_titles(questions: Sequence[RagQuestion], index: IndexReader) -> list[RagQuestion]:
     """Return the questions without the titles of documents that the index lacks, which no search can find."""
-    names = [one.name for one in index.names("", len(index))]
-    found = {title: any(same_title(title, name) for name in names) for title in {one.title for one in questions}}
-    return [one if found[one.title] else replace(one, title="") for one in questions]
+    names = [completion.name for completion in index.names("", len(index))]
+    found = {
+        title: any(same_title(title, name) for name in names) for title in {question.title for question in questions}
+    }
+    return [question if found[question.title] else replace(question, title="") for question in questions]
 
 
 def without_lead_ins(questions: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from fdarx_core.baseline.label_statements import ITEM, parse_passage, quoted
 from fdarx_core.rag.label_differences import with_differences
 from fdarx_core.records import AnswerStatement, Citation, SearchHit
-from fdarx_core.retrieval.lexical import Floats, InvertedIndex, length_penalties, saturation, tokenize
+from fdarx_core.retrieval.lexical import InvertedIndex, bm25_index, tokenize
 from fdarx_core.text.sentences import join_wrapped_lines, sentence_spans
 from fdarx_core.text.stems import is_stop_word, stem
 
@@ -48,15 +48,18 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
         A text with one quotation a line, each followed by its citation; its statements; and its citations with their
         places. The text is "" where no statement shares a word with the question.
     """
-    candidates = [one for number, hit in enumerate(hits, 1) for one in _candidates(number, hit)]
+    candidates = [candidate for number, hit in enumerate(hits, 1) for candidate in _candidates(number, hit)]
     words = [word for word in tokenize(question) if word.isdigit() or not is_stop_word(word)]
-    scores = _scores(_stems(words), [_stems(tokenize(one.searched)) for one in candidates])
+    index = InvertedIndex([_stems(tokenize(candidate.searched)) for candidate in candidates])
+    # Lucene's idf, since that of rank-bm25 is 0 or less for half of few texts
+    idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
+    scores = bm25_index(index, idf).scores([_stems(words)])[0]
     best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: -scores[at])
     text, citations, seen = "", list[Citation](), set[str]()
     for at in best:
-        one = candidates[at]
-        hit = hits[one.number - 1]
-        quote = _one_line(_passage_text(hit)[one.start : one.end])
+        candidate = candidates[at]
+        hit = hits[candidate.number - 1]
+        quote = _one_line(_passage_text(hit)[candidate.start : candidate.end])
         if len(citations) == MOST_QUOTES or scores[at] < _ALSO * scores[best[0]]:
             break
         if quote in seen:
@@ -64,24 +67,16 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
         seen.add(quote)
         text += "\n" if text else ""
         start = len(text)
-        text += f"“{quote}” [{one.number}]"
-        citations.append(Citation(one.number, hit, one.start, one.end, (start, len(text)), "supported"))
-    statements = [AnswerStatement(*one.statement, "supported", [one.n]) for one in citations]
+        text += f"“{quote}” [{candidate.number}]"
+        citations.append(
+            Citation(candidate.number, hit, candidate.start, candidate.end, (start, len(text)), "supported")
+        )
+    statements = [AnswerStatement(*citation.statement, "supported", [citation.n]) for citation in citations]
     return text, statements, with_differences(text, citations)
 
 
 def _stems(words: Sequence[str]) -> str:
     return " ".join(stem(word, "term") for word in words)
-
-
-def _scores(query: str, texts: Sequence[str]) -> Floats:
-    """Return the BM25 score of each text, with Lucene's idf: that of rank-bm25 is 0 or less for half of few texts."""
-    index = InvertedIndex(texts)
-    idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
-    penalties = length_penalties(index.lengths, int(index.lengths.sum()) / max(1, index.size))
-    weights = idf[index.terms] * saturation(index.counts, penalties[index.passages])
-    scores: Floats = index.sum_weights(weights, *index.lookup([query]), 1)[0]
-    return scores
 
 
 def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
@@ -93,16 +88,18 @@ def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
                 yield _Candidate(number, start, end, f"{hit.title}\n{hit.section}\n{sentence}")
         return
     at = 0
-    for one in parse_passage(hit.text):
-        start = hit.text.find(one.text, at)
+    for statement in parse_passage(hit.text):
+        start = hit.text.find(statement.text, at)
         if start < 0:
             continue
-        at = end = start + len(one.text)
-        for item in one.items:
+        at = end = start + len(statement.text)
+        for item in statement.items:
             found = hit.text.find(item, end)
             end = found + len(item) if found >= 0 else end
         if len(tokenize(hit.text[start:end])) >= _SHORTEST:
-            yield _Candidate(number, start, end, "\n".join((hit.section, *one.heads, one.text, *one.items)))
+            yield _Candidate(
+                number, start, end, "\n".join((hit.section, *statement.heads, statement.text, *statement.items))
+            )
 
 
 def _passage_text(hit: SearchHit) -> str:

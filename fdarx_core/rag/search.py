@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from fdarx_core.labels.drugs import Mention
 from fdarx_core.llm import Task
-from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import AbsentDrug, Chunk, NumberDifference, OtherLabel, OtherSentence, Response, SearchHit
 from fdarx_core.retrieval.encoders import SentenceEncoder, Vectors, fingerprint
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
 from fdarx_core.retrieval.index.label_drugs import normalize_name
@@ -32,6 +32,8 @@ score for each chunk, the answer, a verdict on the answer.
 
 TaskCall: TypeAlias = tuple[Task[Any], Mapping[str, Any]]
 """A task and its slots."""
+
+LabelT = TypeVar("LabelT", bound=OtherLabel)
 
 LEAST_APART = 20
 """Passages from which they are ranked as a collection of their own: BM25Okapi gives a word that half of few passages
@@ -70,14 +72,11 @@ class RagBackend(Protocol):
     async def search(self, queries: Sequence[SearchQuery], filter: ChunkFilter, k: int) -> list[list[SearchHit]]:
         """Return the k best chunks for each query, best first."""
 
-    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
-        """Return the places of each text that name drugs of the index's labels, in order."""
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
+        """Return the places of each text that name drugs of the index's labels, in order; None for no labels."""
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         """Return the medicines that a text names and that no label of the index is of."""
-
-    async def has_labels(self) -> bool:
-        """Return whether any document of the index is the label of a drug."""
 
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         """Return how well each text answers the question; higher is better."""
@@ -97,17 +96,14 @@ class IndexNames:
     def __init__(self, index: IndexReader) -> None:
         self._index = index
 
-    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]]:
+    async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
         if not self._index.has_labels:
-            return [[] for _ in texts]
+            return None
         names = self._index.label_drugs.names
         return await asyncio.to_thread(lambda: [names.find(text) for text in texts])
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         return find_absent_drugs(self._index, text) if self._index.has_labels else []
-
-    async def has_labels(self) -> bool:
-        return self._index.has_labels
 
 
 def available_retrievers(index: IndexReader, directories: ModelDirectories) -> tuple[tuple[str, ...], str]:
@@ -172,18 +168,18 @@ def search_index(
         rankings = [(name, best(passing, k, apart=True)) for name, passing in named]
         if not named:
             passing = index.matching(filter)
-            parts = [one for one in (passing & ~index.uploaded, passing & index.uploaded) if one.any()] or [passing]
+            parts = [part for part in (passing & ~index.uploaded, passing & index.uploaded) if part.any()] or [passing]
             if filter.each_drug:
-                ranked, *uploads = (best(one, max(k, EACH_DRUG_DEPTH), apart=False) for one in parts)
+                ranked, *uploads = (best(part, max(k, EACH_DRUG_DEPTH), apart=False) for part in parts)
                 # the uploads together come in turn as one more drug, so that many of them do not displace the labels
                 first, *others = _by_drug(index, ranked) or [[]]
                 parts_ranked = [first, *uploads, *others]
             else:
-                parts_ranked = [best(one, k, apart=_chooses_labels(filter)) for one in parts]
-            rankings = [("", one) for one in parts_ranked]
+                parts_ranked = [best(part, k, apart=filter.chooses_labels) for part in parts]
+            rankings = [("", ranking) for ranking in parts_ranked]
         names: dict[tuple[int, float], str] = {}
-        for turn in zip_longest(*([(hit, name) for hit in one] for name, one in rankings)):
-            for hit, name in (one for one in turn if one is not None):
+        for turn in zip_longest(*([(hit, name) for hit in ranking] for name, ranking in rankings)):
+            for hit, name in (entry for entry in turn if entry is not None):
                 names.setdefault(hit, name)
         hits = list(names.items())[:k]
         chunks = index.chunks([position for (position, _), _ in hits])
@@ -199,7 +195,7 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
 
     One that names a product returns the passages of its labels, or else of all labels of its drug.
     """
-    if filter.any_drug or filter.each_drug or _chooses_labels(filter):
+    if filter.any_drug or filter.each_drug or filter.chooses_labels:
         return []
     passing, text = index.matching(filter), query.question or query.text
     found: list[tuple[str, Mask]] = []
@@ -215,11 +211,6 @@ def _passages_of_drugs(index: IndexReader, query: SearchQuery, filter: ChunkFilt
     for named in index.uploads_named(text):
         add(named.name, named.own, named.documents)
     return found
-
-
-def _chooses_labels(filter: ChunkFilter) -> bool:
-    """Return whether a filter chooses the labels of some drugs, or a document."""
-    return bool(filter.drug or filter.set_id or filter.title or filter.drugs)
 
 
 def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:
@@ -266,28 +257,27 @@ def search_hit(
     index: IndexReader, chunk: Chunk, position: int, score: float, search: int = 0, named: str = ""
 ) -> SearchHit:
     """Return a hit with what other labels of the drug have instead of its passage."""
-    others = [OtherLabel(*one) for one in index.near_copies_of(position)]
-    labels = {one.set_id: one for one in others}.values()
-    differing: dict[str, list[OtherLabel]] = {}
-    for text in dict.fromkeys(one.text for one in others):
-        pairs = dict(number_differences(chunk.text, text))
-        for other in (one for one in others if one.text == text and pairs):
-            for sentence, also in pairs.items():
-                differing.setdefault(sentence, []).append(replace(other, text=also))
+    copies = index.near_copies_of(position)
+    labels = {set_id: OtherLabel(set_id, drug, date) for set_id, drug, date, _ in copies}.values()
+    differing: dict[str, list[OtherSentence]] = {}
+    for text in dict.fromkeys(text for *_, text in copies):
+        for sentence, also in dict(number_differences(chunk.text, text)).items():
+            others = (OtherSentence(set_id, drug, date, also) for set_id, drug, date, own in copies if own == text)
+            differing.setdefault(sentence, []).extend(others)
     return SearchHit(
         chunk,
         score,
         search,
         named=named,
         copies=len(labels),
-        copied_by=[replace(one, text="") for one in _newest(labels)],
+        copied_by=_newest(labels),
         differences=[NumberDifference(sentence, _newest(differing[sentence])) for sentence in differing],
     )
 
 
 def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
     """Return the medicines that a text names and that no label of the index is of."""
-    absent = [one for one in index.label_drugs.absent(text) if not any(map(index.uploads_named, one))]
+    absent = [names for names in index.label_drugs.absent(text) if not any(map(index.uploads_named, names))]
     alone = bool(absent) and not index.label_drugs.named(text)
     found: list[AbsentDrug] = []
     for name, medicine in absent:
@@ -298,8 +288,8 @@ def find_absent_drugs(index: IndexReader, text: str) -> list[AbsentDrug]:
     return found
 
 
-def _newest(labels: Iterable[OtherLabel]) -> list[OtherLabel]:
-    return sorted(labels, key=lambda one: one.effective_date, reverse=True)[:_LISTED_LABELS]
+def _newest(labels: Iterable[LabelT]) -> list[LabelT]:
+    return sorted(labels, key=lambda label: label.effective_date, reverse=True)[:_LISTED_LABELS]
 
 
 def encode_queries(encoder: SentenceEncoder, queries: Sequence[SearchQuery]) -> Vectors:
@@ -327,7 +317,7 @@ def pool_candidates(found: Sequence[Sequence[SearchHit]], shares: Sequence[int])
 
     Raises ValueError where `found` and `shares` differ in length.
     """
-    hits = [iter(one) for one in found]
+    hits = [iter(ranked) for ranked in found]
     ids: set[str] = set()
     texts: dict[tuple[str, ...], list[str]] = {}
     uploaded: dict[tuple[str, ...], list[str]] = {}  # apart: an upload takes the place of no other passage

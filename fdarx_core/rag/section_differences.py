@@ -57,5 +57,5 @@ def _compared(sentences: Collection[str], names: Collection[str]) -> list[str]:
     """Return the sentences in the form in which they are compared."""
     longest_first = sorted(names, key=len, reverse=True)
     drug = re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE) if names else None
-    masked = (drug.sub(_OWN_DRUG, one) if drug else one for one in sentences)
-    return [" ".join(one.casefold().split()) for one in masked]
+    masked = (drug.sub(_OWN_DRUG, sentence) if drug else sentence for sentence in sentences)
+    return [" ".join(sentence.casefold().split()) for sentence in masked]

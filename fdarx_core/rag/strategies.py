@@ -69,8 +69,8 @@ def _reply_only(question: str, reply: str) -> list[tuple[str, bool]]:
 _ANSWER_ONLY = "Only hypothetical answer({total})"
 
 STRATEGIES: dict[str, Strategy] = {
-    one.name: one
-    for one in (
+    strategy.name: strategy
+    for strategy in (
         Strategy("question", "Only question({total})"),
         Strategy("hypothetical_answer", _ANSWER_ONLY, _reply_only, HYPOTHETICAL_ANSWER, "hypothesis"),
         Strategy(
@@ -92,8 +92,8 @@ STRATEGIES: dict[str, Strategy] = {
 """The strategies that the paper compares, by name. Source: QA-RAG §2.3, §3.4, Tables 2 to 4; HyDE: Gao et al. 2022."""
 
 ABLATIONS: dict[str, Strategy] = {
-    one.name: one
-    for one in (
+    strategy.name: strategy
+    for strategy in (
         Strategy("question_half", "Only question({total})", part=2),
         Strategy("hypothetical_answer_half", _ANSWER_ONLY, _reply_only, HYPOTHETICAL_ANSWER, "hypothesis", part=2),
     )

@@ -72,26 +72,20 @@ def paper_tables(
         by_retriever: those of `title_figures`, for each retriever with the question as the query.
         names: the strategies and post-processors.
     """
-    whole = [one for one in figures if one.keys["strategy"] not in names.ablations]
-    parts = [one for one in figures if one.keys["strategy"] in (names.whole, *names.ablations)]
-    used = _ordered(names.postprocessors, (one.keys["postprocess"] for one in whole))
+    whole = [figure for figure in figures if figure.keys["strategy"] not in names.ablations]
+    parts = [figure for figure in figures if figure.keys["strategy"] in (names.whole, *names.ablations)]
+    used = _ordered(names.postprocessors, (figure.keys["postprocess"] for figure in whole))
     columns = [(group, names.postprocess_title(name), (name, metric)) for group, metric in CONTEXT for name in used]
     similarity = _main_table("Table 4. Answers and reference answers", whole, names, SIMILARITY)
-    if not any(one.metric == "bert_f1" for one in figures):
+    if not any(figure.metric == "bert_f1" for figure in figures):
         similarity.notes.append("No BERTScore: no weights for it were given.")
-    cells = [(one.keys["strategy"], one.metric, one) for one in by_retriever]
+    cells = [(figure.keys["strategy"], figure.metric, figure) for figure in by_retriever]
     title = "The right document among the candidates"
     found = {
-        "contexts-by-postprocessing-table": _with_judge(
-            _table("Table 2. Contexts by post-processing", whole, names, columns), whole, names
-        ),
-        "contexts-table": _with_judge(
-            _main_table("Table 3. Contexts", whole, names, _CONTEXTS), _of_main(whole, names), names
-        ),
+        "contexts-by-postprocessing-table": _table("Table 2. Contexts by post-processing", whole, names, columns),
+        "contexts-table": _main_table("Table 3. Contexts", whole, names, _CONTEXTS),
         "similarity-table": similarity,
-        "ablations-table": _with_judge(
-            _main_table("Table 5. Ablations", parts, names, _CONTEXTS), _of_main(parts, names), names
-        ),
+        "ablations-table": _main_table("Table 5. Ablations", parts, names, _CONTEXTS),
         "documents": _main_table(title, whole, names, DOCUMENT),
         "retrievers": build_table(f"{title}, by retriever", "Retriever", DOCUMENT, cells, CLUSTERS),
     }
@@ -100,29 +94,29 @@ def paper_tables(
 
 def usage_table(usages: Sequence[RagUsage], names: ComparisonNames) -> ResultTable:
     """Return seconds, requests, tokens and cost of an answer under the main post-processing."""
-    kept = [one for one in usages if one.postprocess == names.main]
+    kept = [usage for usage in usages if usage.postprocess == names.main]
     columns = [
         *((title, share, f"{phase}_{at}") for phase, title in _PHASES.items()
           for share, at in (("median", "p50"), ("p95", "p95"))),
         *(("A question", name, name) for name in ("requests", "1,000 tokens in", "1,000 tokens out")),
-        *([("1,000 questions", "USD", "USD")] if any(one.cost for one in usages) else []),
+        *([("1,000 questions", "USD", "USD")] if any(usage.cost for usage in usages) else []),
     ]  # fmt: skip
-    rows = row_names(((one.strategy, one.model) for one in kept), names)
-    by_row = {(one.strategy, one.model): one for one in kept}
+    rows = row_names(((usage.strategy, usage.model) for usage in kept), names)
+    by_row = {(usage.strategy, usage.model): usage for usage in kept}
     cells = list[tuple[str, Hashable, Estimate]]()
     for row, title in rows.items():
-        one = by_row[row]
-        answers = one.answered + one.refused + one.failed
+        usage = by_row[row]
+        answers = usage.answered + usage.refused + usage.failed
         used: dict[str, float | None] = {
-            **{f"{phase}_{at}": getattr(one, f"{phase}_{at}") for phase in _PHASES for at in ("p50", "p95")},
-            "requests": one.requests / answers,
-            "1,000 tokens in": one.prompt_tokens / 1000 / answers,
-            "1,000 tokens out": one.completion_tokens / 1000 / answers,
-            "USD": 1000 * one.cost / answers,
+            **{f"{phase}_{at}": getattr(usage, f"{phase}_{at}") for phase in _PHASES for at in ("p50", "p95")},
+            "requests": usage.requests / answers,
+            "1,000 tokens in": usage.prompt_tokens / 1000 / answers,
+            "1,000 tokens out": usage.completion_tokens / 1000 / answers,
+            "USD": 1000 * usage.cost / answers,
         }
         cells += ((title, key, Estimate(value)) for key, value in used.items())
     table = build_table(f"Time and cost of an answer, {_main(names)}", "Strategy", columns, cells)
-    if failed := sum(one.failed for one in kept):
+    if failed := sum(usage.failed for usage in kept):
         table.notes.append(f"Of {failed:,} answers that failed no times are counted.")
     return table
 
@@ -154,26 +148,19 @@ def _main_table(title: str, figures: Sequence[Figure], names: ComparisonNames, c
 def _table(
     title: str, figures: Sequence[Figure], names: ComparisonNames, columns: Sequence[tuple[str, str, tuple[str, str]]]
 ) -> ResultTable:
+    """Return a table of strategies; one of contexts has notes on their judge and on values without a verdict."""
     keys = {key for *_, key in columns}
-    kept = [one for one in figures if (one.keys["postprocess"], one.metric) in keys]
-    rows = row_names(((one.keys["strategy"], one.keys["model"]) for one in kept), names)
+    kept = [figure for figure in figures if (figure.keys["postprocess"], figure.metric) in keys]
+    rows = row_names(((figure.keys["strategy"], figure.keys["model"]) for figure in kept), names)
     order = {title: at for at, title in enumerate(rows.values())}
     cells: list[tuple[str, Hashable, Estimate]] = [
-        (rows[one.keys["strategy"], one.keys["model"]], (one.keys["postprocess"], one.metric), one) for one in kept
+        (rows[figure.keys["strategy"], figure.keys["model"]], (figure.keys["postprocess"], figure.metric), figure)
+        for figure in kept
     ]
     table = build_table(title, "Strategy", columns, sorted(cells, key=lambda cell: order[cell[0]]), CLUSTERS)
-    table.notes.insert(0, f"{max((one.rows for one in kept), default=0):,} questions.")
-    return table
-
-
-def _of_main(figures: Sequence[Figure], names: ComparisonNames) -> list[Figure]:
-    return [one for one in figures if one.keys["postprocess"] == names.main]
-
-
-def _with_judge(table: ResultTable, figures: Iterable[Figure], names: ComparisonNames) -> ResultTable:
-    """Return the table with the judge of the contexts, and the number of values without a verdict."""
-    counted = [one for one in figures if one.metric in {metric for _, metric in CONTEXT}]
-    table.notes += [judge_note(names.judge), *unscored_notes(counted, "values", "mean")]
+    table.notes.insert(0, f"{max((figure.rows for figure in kept), default=0):,} questions.")
+    if {metric for _, metric in keys} == {metric for _, metric in CONTEXT}:
+        table.notes += [judge_note(names.judge), *unscored_notes(kept, "values", "mean")]
     return table
 
 

@@ -5,22 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from fdarx_core.llm import Unparsable
+from fdarx_core.llm import AskingStopped, EndpointStopped, Unparsable
 from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.search import RagBackend
 from fdarx_core.records import Response
-from fdarx_core.verify import (
-    AUTO,
-    Judgement,
-    TextPair,
-    Unjudged,
-    Verdict,
-    VerificationEngine,
-    open_engine,
-    verdict_of,
-    verify,
-)
-from fdarx_core.verify.engine import RuleEngine
+from fdarx_core.verify import AUTO, Verdict, open_engine, verdict_of, verify
+from fdarx_core.verify.engine import Judgement, RuleEngine, TextPair, Unjudged, VerificationEngine
 from fdarx_core.verify.exact import ENGINE
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
@@ -42,6 +32,8 @@ class StatementVerifier:
     async def verify(self, pairs: Sequence[TextPair]) -> list[Verdict]:
         """Return a verdict for each pair, in order; undecided where the verifier fails.
 
+        Raises AskingStopped where the model is to be asked later (pending replies of batch files, a budget).
+
         An engine that runs a model does so in a thread. The model that answers is asked about each statement with all
         that it cites; requests run concurrently.
         """
@@ -52,6 +44,8 @@ class StatementVerifier:
         try:
             responses = await self._backend.ask("answerer", [(JUDGE_CLAIM, judge_asked([pair])) for pair in pairs])
         except Exception as error:  # the answer is there already: it stays, unverified
+            if isinstance(error, AskingStopped) and not isinstance(error, EndpointStopped):
+                raise  # a later run asks for the verdict
             return [verdict_of(Unjudged(f"failed_request: {error}"), self.name) for _ in pairs]
         self.responses += responses
         verdicts = list[Verdict]()
@@ -85,5 +79,8 @@ async def medicines_in(backend: RagBackend, texts: Sequence[str]) -> list[list[t
         )
     except Exception:  # the answer is there already: it stays, unverified
         return [[] for _ in texts]
-    named = [[(one.text, one.name, *one.moieties) for one in mentions if one.exact] for mentions in found]
-    return [[*own, *((one.name, one.medicine) for one in more)] for own, more in zip(named, absent, strict=True)]
+    found = found or [[] for _ in texts]
+    named = [
+        [(mention.text, mention.name, *mention.moieties) for mention in mentions if mention.exact] for mentions in found
+    ]
+    return [[*own, *((drug.name, drug.medicine) for drug in more)] for own, more in zip(named, absent, strict=True)]

@@ -51,5 +51,6 @@ from fdarx_core.records.search import Document as Document
 from fdarx_core.records.search import LabelVersion as LabelVersion
 from fdarx_core.records.search import NumberDifference as NumberDifference
 from fdarx_core.records.search import OtherLabel as OtherLabel
+from fdarx_core.records.search import OtherSentence as OtherSentence
 from fdarx_core.records.search import SearchHit as SearchHit
 from fdarx_core.records.search import uploader_of as uploader_of

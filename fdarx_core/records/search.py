@@ -105,12 +105,18 @@ class Chunk:
 
 @dataclass(slots=True)
 class OtherLabel:
-    """Another label of the same drug. `text` is its sentence, where a sentence is compared."""
+    """Another label, with the date of its version in ISO 8601."""
 
     set_id: str
     drug: str
     effective_date: str
-    text: str = ""
+
+
+@dataclass(slots=True)
+class OtherSentence(OtherLabel):
+    """The sentence of another label of the same drug."""
+
+    sentence: str
 
 
 @dataclass(slots=True)
@@ -118,7 +124,7 @@ class NumberDifference:
     """A sentence of a passage that other labels of the drug have with other numbers, newest label first."""
 
     sentence: str
-    others: list[OtherLabel]
+    others: list[OtherSentence]
 
 
 @dataclass(slots=True)

@@ -199,7 +199,7 @@ def passages_of(
 
 FOR_ANSWERS = 2_200_000
 BUDGET = 4_500_000
-"""Bytes of all texts of a page; plotly.js adds 4.9 million."""
+"""Bytes of all texts of a page."""
 STATEMENT_KINDS = ("must_have", "nice_to_have")
 DIGITS = 3
 

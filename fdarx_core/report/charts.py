@@ -1,33 +1,26 @@
-"""Plotly charts of plain numbers and estimates, for all pages.
+"""The kinds of charts of plain numbers and estimates, for all pages.
 
 The colors are legible on light and dark backgrounds; the style sheet of the page sets the color of text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from math import ceil, floor, log10
 from textwrap import wrap
 from typing import Any, Literal
 
-import plotly.graph_objects as go
-
 from fdarx_core.records import Estimate
 from fdarx_core.records.question_types import QUESTION_TYPES
-from fdarx_core.report.page_engine import Cell, value_and_interval
-from fdarx_core.report.retention import SankeyDiagram, label_lines, lay_out
+from fdarx_core.report.page_engine import Cell, Chart, Mark, value_and_interval
+from fdarx_core.report.retention import LINE_HEIGHT, SankeyDiagram, label_lines, lay_out
 
 ROW_COLOR = "#5f7f9f"
 """The color of rows that are no questions."""
 REJECT_COLOR = "#a3a3ab"
-BAR_HEIGHT = 36
-"""Pixels for one horizontal bar."""
-_MARGIN = {"l": 8, "r": 16, "t": 12, "b": 44}
-_LINE = 18
-"""Pixels of a line of a bar's name."""
-NAME_WIDTH = 24
-"""Characters in a line of a bar's name; longer names are broken into lines."""
+NAME_WIDTH = 44
+"""Characters in a line of a name above its bars or in a legend; longer names are broken into lines."""
 
 
 def type_color(name: str, default: str = ROW_COLOR) -> str:
@@ -48,137 +41,185 @@ Bin = tuple[int, int, int, str]
 """One bar of a histogram: its range from the first number up to but without the second, its count, its name."""
 Point = tuple[str, Estimate, Estimate]
 """One named point of a scatter plot: its name, x and y."""
+Curve = tuple[str, str, Sequence[tuple[float, float]]]
+"""One line of a line chart: its name, its color, and x and y of its points."""
 
 
-def sankey(flow: SankeyDiagram) -> go.Figure:
+NUMBER = ",.10g"
+"""The format of ticks: as many decimals as their step has."""
+_Y_AXIS = {"top": 40, "left": 56}
+"""The space that the texts of a y axis need, in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis from its first tick to its last one; `form` is the format of their values."""
+
+    ticks: Sequence[float]
+    form: str = NUMBER
+    logarithmic: bool = False
+
+    def share(self, value: float) -> float:
+        """Return the place of a value on the axis: 0 at the first tick, 1 at the last one."""
+        low, high = self.ticks[0], self.ticks[-1]
+        if self.logarithmic:
+            low, high, value = log10(low), log10(high), log10(value)
+        return (value - low) / (high - low)
+
+    def label(self, value: float) -> str:
+        """Return the text of a tick; numbers of an axis to 100,000 and more are in thousands or millions."""
+        high = self.ticks[-1]
+        unit, letter = (1e6, "M") if high >= 1e6 else (1e3, "k") if high >= 1e5 else (1, "")
+        return (format(value / unit, self.form) + (letter if value else "")).replace("-", "−")
+
+
+def linear_axis(low: float, high: float, form: str = NUMBER, least_step: float = 0) -> Axis:
+    """Return an axis with about five round ticks around the range, at least `least_step` apart."""
+    high = high if high > low else low + 1
+    rough = max((high - low) / 5, least_step)
+    power = 10.0 ** floor(log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    return Axis([at * step for at in range(floor(low / step + 1e-9), ceil(high / step - 1e-9) + 1)], form)
+
+
+def logarithmic_axis(low: float, high: float) -> Axis:
+    """Return an axis around a range above 0: with ticks at 1, 2 and 5 times powers of ten, or at powers only."""
+    powers = [10.0**power for power in range(floor(log10(low)), ceil(log10(high)) + 1)]
+    finer = [power * factor for power in powers for factor in (1, 2, 5)]
+    inner = [tick for tick in finer if low < tick < high]
+    around = [max(t for t in finer if t <= low), *inner, min(t for t in finer if t >= high)]
+    return Axis(around if len(around) <= 7 else powers, logarithmic=True)
+
+
+def sankey(flow: SankeyDiagram) -> Chart:
     """Return a retention diagram. Links are as wide as their rows; rejects are gray."""
-    x, y, height, padding = lay_out(flow)
-    rejected = [node.kind == "rejected" for node in flow.nodes]
-    colors = [REJECT_COLOR if gray else type_color(node.type) for node, gray in zip(flow.nodes, rejected, strict=True)]
-
-    def faded(at: int) -> str:
-        red, green, blue = (int(colors[at][start : start + 2], 16) for start in (1, 3, 5))
-        return f"rgba({red},{green},{blue},{0.55 if rejected[at] else 0.36})"
-
-    nodes = {
-        "customdata": [escape(node.label) for node in flow.nodes],
-        "color": colors,
-        "x": x,
-        "y": y,
-        "align": "left",
-        "pad": padding,
-        "thickness": 12,
-        "line": {"width": 0},
-        "hovertemplate": "%{customdata}<br>%{value:,}<extra></extra>",
-    }
-    links = {
-        "source": [source for source, _, _ in flow.links],
-        "target": [target for _, target, _ in flow.links],
-        "value": [rows for _, _, rows in flow.links],
-        "color": [faded(target) for _, target, _ in flow.links],
-        "hovertemplate": "%{source.customdata} → %{target.customdata}<br>%{value:,}<extra></extra>",
-    }
-    figure = go.Figure(go.Sankey(node=nodes, link=links, arrangement="fixed"))
-    place = {"xref": "paper", "yref": "paper", "align": "left"}
-    anchor = {"xanchor": "left", "yanchor": "middle", "xshift": 8, "showarrow": False}
-    texts = ["<br>".join(escape(line) for line in label_lines(node)) for node in flow.nodes]
-    # labels are to the right of nodes: plotly draws those of the last column over those of the column before
-    figure.update_layout(
-        annotations=[
-            {"text": text, "x": left, "y": 1 - top, **place, **anchor}
-            for text, left, top in zip(texts, x, y, strict=True)
-        ]
-    )
-    return styled(figure, round(height) + 16, {"l": 0, "r": 210, "t": 8, "b": 8})
+    tops, scale, height = lay_out(flow)
+    last = max(node.column for node in flow.nodes) or 1
+    x = [node.column / last for node in flow.nodes]
+    colors = [REJECT_COLOR if node.kind == "rejected" else type_color(node.type) for node in flow.nodes]
+    leaving, entering = list(tops), list(tops)
+    links: list[Mark] = []
+    nodes: list[Mark] = []
+    for source, target, rows in sorted(flow.links, key=lambda link: (tops[link[0]], tops[link[1]])):
+        wide = rows * scale
+        start, end = leaving[source] + wide / 2, entering[target] + wide / 2
+        leaving[source] += wide
+        entering[target] += wide
+        left, middle, right = (1000 * at for at in (x[source], (x[source] + x[target]) / 2, x[target]))
+        curve = f"M{left:.1f} {start:.1f}C{middle:.1f} {start:.1f} {middle:.1f} {end:.1f} {right:.1f} {end:.1f}"
+        hover = f"{flow.nodes[source].label} → {flow.nodes[target].label}\n{rows:,}"
+        links.append((curve, colors[target], max(wide, 1), flow.nodes[target].kind, hover))
+    for node, left, top, color in zip(flow.nodes, x, tops, colors, strict=True):
+        tall = node.rows * scale
+        nodes.append(("bar", left, top, "12", max(tall, 1), color, f"{node.label}\n{node.rows:,}"))
+        label = label_lines(node)
+        baseline = top + tall / 2 - LINE_HEIGHT * (len(label) / 2 - 1) - 5
+        nodes += [("text", left, baseline + LINE_HEIGHT * at, part, 18) for at, part in enumerate(label)]
+    return Chart([("curves", height, links), *nodes], height, bottom=8, right=170, left=0)
 
 
-BarKind = Literal["counts", "shares", "estimates"]
-_BARS: dict[BarKind, tuple[str, float, str, dict[str, Any]]] = {
-    "counts": ("stack", 0.28, "%{x:,}", {"tickformat": ",", "tickangle": 0, "nticks": 4}),
-    "shares": ("group", 0.3, "%{x:.1%}", {"tickformat": ".0%", "tickangle": 0, "nticks": 5, "rangemode": "tozero"}),
-    "estimates": ("group", 0.25, "%{x:.3f}", {"range": [0, 1], "tickangle": 0, "dtick": 0.2, "tickformat": ".1f"}),
+BarKind = Literal["counts", "parts", "shares", "estimates"]
+_BARS: dict[BarKind, tuple[bool, str, str, float]] = {
+    "counts": (True, ",", NUMBER, 1),
+    "parts": (True, ".1%", ".0%", 0.01),
+    "shares": (False, ".1%", ".0%", 0.01),
+    "estimates": (False, "", ".1f", 0),
 }
-"""How bars of one name stand, the gap between names, the format of a value, and the axis of values."""
+"""Whether the bars of a name are stacked, the formats of a number and of a tick, and the least step of ticks."""
+_STACKED, _GROUPED = 16, 13
+"""Pixels of a bar."""
+_GAP = 10
 
 
-def bars(
-    names: Sequence[str], series: Sequence[Series], kind: BarKind, title: str = "", *, broken: bool = True
-) -> go.Figure:
-    """Return horizontal bars without a legend, the first name and the first series on top.
+def bars(names: Sequence[str], series: Sequence[Series], kind: BarKind, title: str = "") -> Chart:
+    """Return horizontal bars below their names, without a legend, the first name and the first series on top.
 
     Args:
         names: a name for each value of a series.
-        series: the values: counts, which are stacked; or shares or estimates from 0 to 1, below each other.
+        series: the values: counts, or parts of 1, which are stacked; or shares or estimates from 0 to 1, below each
+            other.
         kind: what the values are; estimates have their intervals.
-        title: of the axis of values; of counts it is their unit.
-        broken: break long names into lines, so that narrow screens have room for the bars.
+        title: of the axis of values; of counts and parts it is their unit.
     """
-    mode, gap, value, axis = _BARS[kind]
-    unit = f" {title}" if kind == "counts" else ""
-    figure = go.Figure()
-    for one in series:
-        estimates = {"error_x": {**_arms(one.values), "thickness": 1.2, "width": 3}} if kind == "estimates" else {}
-        figure.add_bar(
-            y=_broken(names) if broken else [escape(name) for name in names],
-            x=[got.value for got in one.values] if kind == "estimates" else list(one.values),
-            name=escape(one.name),
-            orientation="h",
-            marker={"color": one.color, "line": {"width": 0}},
-            **estimates,
-            hovertemplate=f"%{{y}}<br>{value}{unit}<extra>%{{fullData.name}}</extra>",
-        )
-    figure.update_layout(barmode=mode, bargap=gap, showlegend=False)
-    figure.update_yaxes(autorange="reversed", ticklabelstandoff=8, showgrid=False)
-    figure.update_xaxes(**({"title": {"text": title}} if title else {}), **axis)
-    lines = max((len(wrap(name, NAME_WIDTH)) for name in names), default=1)
-    heights = {"counts": max(BAR_HEIGHT, _LINE * lines + 4), "shares": 44, "estimates": _BAR * len(series) + _GAP}
-    return styled(figure, 64 + heights[kind] * len(names))
+    stacked, form, tick_form, least_step = _BARS[kind]
+    tall = _STACKED if stacked else _GROUPED
+    rows = [[one.values[at] for one in series] for at in range(len(names))]
+    most = 1 if kind == "estimates" else max((sum(row) if stacked else max(row) for row in rows), default=0)
+    axis = linear_axis(0, most, tick_form, least_step)
+    marks, tops, height = _names_above(names, tall * (1 if stacked else len(series)))
+    for name, row, top in zip(names, rows, tops, strict=True):
+        start = 0.0
+        for at, (one, value) in enumerate(zip(series, row, strict=True)):
+            y = top if stacked else top + at * tall
+            interval = _interval(axis, value, y + tall / 2) if isinstance(value, Estimate) else []
+            number = (value.value or 0) if isinstance(value, Estimate) else value
+            shown = _written(value) if isinstance(value, Estimate) else f"{value:{form}} {title}".rstrip()
+            share = axis.share(number)
+            marks += [("bar", start, y, share, tall - 1, one.color, f"{name}\n{one.name}: {shown}"), *interval]
+            start += share if stacked else 0
+    return Chart([("x_axis", axis, height, title), *marks], height)
 
 
-def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> go.Figure:
+def intervals(names: Sequence[str], series: Sequence[Series], title: str) -> Chart:
+    """Return a point for each name and series with its 95 % interval, from -1 to 1, the first name on top."""
+    axis = linear_axis(-1, 1, ".1f")
+    marks, tops, height = _names_above(names, _GROUPED * len(series))
+    marks.append(("line", 0.5, 0, 0.5, height, "interval", REJECT_COLOR))
+    for row, (name, top) in enumerate(zip(names, tops, strict=True)):
+        for at, one in enumerate(series):
+            value, y = one.values[row], top + (at + 0.5) * _GROUPED
+            if value.value is not None:
+                marks += _interval(axis, value, y, one.color)
+                x = axis.share(value.value)
+                marks.append(("symbol", x, y, at, one.color, f"{name}\n{one.name}: {_written(value)}"))
+    return Chart([("x_axis", axis, height, title), *marks], height)
+
+
+def _names_above(names: Sequence[str], below: float) -> tuple[list[Mark], list[float], float]:
+    """Return the names, the top of the space of `below` pixels under each, and the height of all."""
+    marks: list[Mark] = []
+    tops: list[float] = []
+    y = 0.0
+    for name in names:
+        for part in wrap(name, NAME_WIDTH):
+            y += LINE_HEIGHT
+            marks.append(("text", 0, y - 5, part))
+        tops.append(y)
+        y += below + _GAP
+    return marks, tops, y
+
+
+def _written(one: Estimate) -> str:
+    return "{} ({})".format(*value_and_interval(one))
+
+
+def _interval(axis: Axis, one: Estimate, y: float, color: str = "currentColor") -> list[Mark]:
+    """Return the line of an interval; nothing without one."""
+    low, high = map(axis.share, _bounds(one))
+    return [("line", low, y, high, y, "interval", color)] if low < high else []
+
+
+def _bounds(one: Estimate) -> tuple[float, float]:
+    """Return the ends of an interval; without one, the value twice."""
+    value = one.value or 0.0
+    return (value, value) if one.low is None or one.high is None else (one.low, one.high)
+
+
+def histogram(bins: Sequence[Bin], x_title: str, y_title: str) -> Chart:
     """Return bars of one width from binned counts."""
-    bars = go.Bar(
-        x=[low for low, *_ in bins],
-        y=[rows for _, _, rows, _ in bins],
-        customdata=[name for *_, name in bins],
-        width=[high - low for low, high, *_ in bins],
-        offset=0,
-        marker={"color": ROW_COLOR, "line": {"width": 1, "color": "#8888"}},
-        hovertemplate="%{customdata} " + x_title + "<br>%{y:,} " + y_title + "<extra></extra>",
-    )
-    figure = go.Figure(bars)
-    edges = [bins[0][0], bins[-1][1]] if bins else None
-    figure.update_xaxes(title={"text": x_title}, tickformat=",", tickangle=0, showgrid=False, range=edges)
-    figure.update_yaxes(title={"text": y_title}, tickformat=",")
-    return styled(figure, 300)
-
-
-def styled(figure: go.Figure, height: int, margin: Mapping[str, int] = _MARGIN) -> go.Figure:
-    """Apply the common style; `height` and `margin` are in pixels. Charts do not zoom, so that the page scrolls."""
-    figure.update_layout(
-        template=go.layout.Template(),
-        height=height,
-        margin=dict(margin),
-        font={"family": "system-ui, sans-serif", "size": 13},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        hoverlabel={"bgcolor": "#1f2933", "bordercolor": "#1f2933", "font": {"color": "#ffffff"}},
-        dragmode=False,
-    )
-    axes = {"automargin": True, "gridcolor": "#8884", "zeroline": False, "fixedrange": True}
-    for update in (figure.update_xaxes, figure.update_yaxes):
-        update(title={"font": {"size": 13}}, **axes)
-    return figure
+    height = 220
+    across = linear_axis(bins[0][0] if bins else 0, bins[-1][1] if bins else 0, least_step=1)
+    up = linear_axis(0, max((rows for _, _, rows, _ in bins), default=0), least_step=1)
+    marks: list[Mark] = [("x_axis", across, height, x_title), ("y_axis", up, height, y_title)]
+    for low, high, rows, name in bins:
+        left, tall = across.share(low), height * up.share(rows)
+        hover = f"{name} {x_title}\n{rows:,} {y_title}"
+        marks.append(("bar", left, height - tall, across.share(high) - left, tall, ROW_COLOR, hover))
+    return Chart(marks, height, **_Y_AXIS)
 
 
 COLORS = ("#4477aa", "#d98b33", "#2f9c80", "#b35a9c", "#7f9f3f", "#c8553d", "#6a6fc4", "#3aa6c9", "#a07850", "#8a8a94")
 """Distinct by lightness with red-green blindness, contrast 3:1 on both backgrounds; after ten they repeat."""
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon", "triangle-down", "bowtie")
-
-LEGEND_ROW = 12
-"""Pixels of height for one entry of a legend below a chart."""
-_BAR = 17
-_GAP = 20
 
 
 def bar_numbers(
@@ -193,77 +234,65 @@ def bar_numbers(
     return header, rows, [(one.name, one.color) for one in series]
 
 
-def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: bool = False) -> go.Figure:
+def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: bool = False) -> Chart:
     """Return points with their intervals in both directions, named in a legend below.
 
     The axes show shares from 0 to 1. With `amounts` the x axis shows amounts from 0 on, on a logarithmic scale if the
     largest is more than ten times the smallest.
     """
-    figure = go.Figure()
+    height, legend = 340, 402.0
+    across = _axis_of_amounts([x for _, x, _ in points]) if amounts else _axis_of_shares([x for _, x, _ in points])
+    up = _axis_of_shares([y for *_, y in points])
+    marks: list[Mark] = [("x_axis", across, height, x_title), ("y_axis", up, height, y_title)]
     for at, (name, x, y) in enumerate(points):
-        color = COLORS[at % len(COLORS)]
-        figure.add_scatter(
-            x=[x.value],
-            y=[y.value],
-            name=escape(name),
-            mode="markers",
-            cliponaxis=False,
-            marker={"size": 11, "color": color, "symbol": SYMBOLS[(at + at // len(COLORS)) % len(SYMBOLS)]},
-            error_x=_error(x, color),
-            error_y=_error(y, color),
-            hovertemplate="%{x:.4~g}, %{y:.3f}<extra>%{fullData.name}</extra>",
-        )
-    styled(figure, 430 + LEGEND_ROW * len(points))
-    figure.update_layout(showlegend=True, legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"})
-    figure.update_xaxes(title={"text": x_title}, nticks=8, tickangle=0)
-    figure.update_yaxes(title={"text": y_title}, nticks=8, minallowed=0, maxallowed=1)
-    if not amounts:
-        return figure.update_xaxes(minallowed=0, maxallowed=1)
-    values = [x.value or 0 for _, x, _ in points]
-    if min(values, default=0) > 0 and max(values) > 10 * min(values):
-        return figure.update_xaxes(type="log", dtick="D2")
-    return figure.update_xaxes(rangemode="tozero")
+        color, shape = COLORS[at % len(COLORS)], at + at // len(COLORS)
+        left, top = across.share(x.value or 0), height * (1 - up.share(y.value or 0))
+        low, high = (height * (1 - up.share(bound)) for bound in _bounds(y))
+        hover = f"{name}\n{x_title}: {x.value:,.6g}\n{y_title}: {_written(y)}"
+        marks += [*_interval(across, x, top, color), ("line", left, low, left, high, "interval", color)]
+        marks.append(("symbol", left, top, shape, color, hover))
+        marks.append(("symbol", 0, legend, shape, color, "", -44))
+        for part in wrap(name, NAME_WIDTH):
+            marks.append(("text", 0, legend + 4, part, -30))
+            legend += LINE_HEIGHT
+    return Chart(marks, height, bottom=round(legend) - height, **_Y_AXIS)
 
 
-def _error(one: Estimate, color: str) -> dict[str, Any]:
-    arms = _arms([one])
-    shown = any((*arms["array"], *arms["arrayminus"]))
-    return {**arms, "color": f"{color}88", "thickness": 1, "width": 0, "visible": shown}
+def _axis_of_shares(values: Sequence[Estimate]) -> Axis:
+    bounds = [bound for one in values for bound in _bounds(one)]
+    return linear_axis(max(min(bounds), 0), min(max(bounds), 1))
 
 
-def _arms(values: Sequence[Estimate]) -> dict[str, Any]:
-    """Return the error bars of the values, for plotly."""
-    arms = [
-        (0.0, 0.0) if one.value is None or one.low is None or one.high is None
-        else (max(one.value - one.low, 0.0), max(one.high - one.value, 0.0))
-        for one in values
-    ]  # fmt: skip
-    return {"type": "data", "arrayminus": [below for below, _ in arms], "array": [above for _, above in arms]}
+def _axis_of_amounts(values: Sequence[Estimate]) -> Axis:
+    amounts = [one.value or 0 for one in values]
+    if min(amounts) > 0 and max(amounts) > 10 * min(amounts):
+        return logarithmic_axis(min(amounts), max(amounts))
+    return linear_axis(0, max(amounts))
 
 
-def _broken(names: Sequence[str]) -> list[str]:
-    return ["<br>".join(escape(line) for line in wrap(name, NAME_WIDTH)) for name in names]
+_DOTS = 100
+"""The most points of a curve that have a dot; of more, some have an invisible one that the pointer finds."""
 
 
-def intervals(names: Sequence[str], series: Sequence[Series], title: str) -> go.Figure:
-    """Return a point for each name and series with its 95 % interval, from -1 to 1, the first name on top."""
-    figure = go.Figure()
-    for at, one in enumerate(series):
-        apart = (at - (len(series) - 1) / 2) * 0.24
-        figure.add_scatter(
-            x=[value.value for value in one.values],
-            y=[place + apart for place in range(len(names))],
-            name=escape(one.name),
-            mode="markers",
-            marker={"size": 10, "color": one.color, "symbol": SYMBOLS[at]},
-            error_x={**_arms(one.values), "color": one.color, "thickness": 2, "width": 4},
-            customdata=[escape(name) for name in names],
-            hovertemplate="%{customdata}<br>%{x:.3f}<extra>%{fullData.name}</extra>",
-        )
-    figure.add_vline(x=0, line_width=1, line_color="#8a8a94")
-    figure.update_layout(showlegend=False)
-    styled(figure, 64 + BAR_HEIGHT * len(names))
-    figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=_broken(names), range=[len(names) - 0.5, -0.5], showgrid=False
-    )
-    return figure.update_xaxes(title={"text": title}, range=[-1, 1], dtick=0.5, tickformat=".1f", tickangle=0)
+def lines(curves: Sequence[Curve], x_title: str, y_title: str, mark: tuple[float, str] | None = None) -> Chart:
+    """Return curves without a legend; `mark` is an x with its text, at which there is a vertical line."""
+    height = 280
+    points = [point for *_, curve in curves for point in curve]
+    across = linear_axis(0, max(x for x, _ in points), least_step=1)
+    up = linear_axis(min(y for _, y in points), max(y for _, y in points))
+    drawn: list[Mark] = []
+    dots: list[Mark] = []
+    for name, color, curve in curves:
+        places = [(across.share(x), height * (1 - up.share(y))) for x, y in curve]
+        drawn.append(("M" + "L".join(f"{1000 * x:.1f} {y:.1f}" for x, y in places), color, 2, "", name))
+        every = ceil(len(curve) / _DOTS)
+        for (x, y), place in zip(curve[::every], places[::every], strict=True):
+            hover = f"{name}\n{x_title} {x:,}: {y:.4f}"
+            dots.append(("dot", *place, "transparent" if every > 1 else color, hover))
+    marks: list[Mark] = [("x_axis", across, height, x_title), ("y_axis", up, height, y_title)]
+    marks += [("curves", height, drawn), *dots]
+    if mark:
+        left = across.share(mark[0])
+        side = (-6, "end") if left > 0.5 else (6, "start")
+        marks += [("line", left, 0, left, height, "mark"), ("text", left, 12, mark[1], *side)]
+    return Chart(marks, height, **_Y_AXIS)

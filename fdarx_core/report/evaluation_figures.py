@@ -114,7 +114,7 @@ def by_setting(sheets: EvaluationTables) -> FigurePanel:
     ]
     return FigurePanel.worded(
         "by-setting",
-        bars(sheets.models, series, "estimates", "accuracy", broken=False),
+        bars(sheets.models, series, "estimates", "accuracy"),
         *bar_numbers("Model", sheets.models, series),
     )
 

@@ -25,7 +25,7 @@ from fdarx_core.report.answer_viewer import (
     unscored_name,
     viewer_payload,
 )
-from fdarx_core.report.charts import Series, bars, intervals
+from fdarx_core.report.charts import COLORS, Series, bars, intervals
 from fdarx_core.report.figure_limits import FactualityChecks
 from fdarx_core.report.page_engine import (
     Cell,
@@ -126,7 +126,6 @@ def collect(answers: Iterable[ScoredAnswer], seed: int) -> tuple[AnswerTally, li
     return tally, sorted(picked, key=lambda one: KINDS.index(kind_of(one.score)))
 
 
-COLORS = ("#4477aa", "#d98b33")
 Named = tuple[str, Mapping[str, Figure]]
 """A row of a chart: its name, and its correlation by what it is with."""
 
@@ -137,16 +136,14 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
     places = [place for place in tally.answers if any(tally.verdicts[place, kind] for kind in kinds)]
     if not places:
         return None
-    series = [
-        Series(VERDICTS[kind].name, VERDICTS[kind].color, [tally.verdicts[place, kind] for place in places])
-        for kind in kinds
-    ]
     counts = [(place, [tally.verdicts[place, kind] for kind in kinds]) for place in places]
-    drawn = bars([joined(*place) for place in places], series, "counts", "% of claims").update_layout(barnorm="percent")
-    drawn.update_traces(hovertemplate="%{y}<br>%{x:.1f} %<extra>%{fullData.name}</extra>")
+    series = [
+        Series(VERDICTS[kind].name, VERDICTS[kind].color, [claims[at] / sum(claims) for _, claims in counts])
+        for at, kind in enumerate(kinds)
+    ]
     return FigurePanel.worded(
         "verdicts",
-        drawn.update_xaxes(range=[0, 100], tickformat=".0f"),
+        bars([joined(*place) for place in places], series, "parts", "of claims"),
         ["Model", "Answers", "Claims", *(one.name for one in series)],
         [[joined(*place), tally.answers[place], sum(claims), *claims] for place, claims in counts],
         legend=[(f"{VERDICTS[kind].sign} {VERDICTS[kind].name}", VERDICTS[kind].color) for kind in kinds],

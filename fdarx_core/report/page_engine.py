@@ -14,11 +14,9 @@ from itertools import zip_longest
 from typing import Any, TypeVar
 
 import orjson
-import plotly.graph_objects as go
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from fdarx_core.evaluation.tables import MISSING, ResultTable
 from fdarx_core.labels.loinc import SECTION_NAMES
@@ -67,6 +65,22 @@ Cell = str | int | float
 Item = TypeVar("Item")
 
 
+Mark = tuple[Any, ...]
+"""A part of a chart: the name of a macro of chart.html.j2, and its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """The parts of a chart, the height of its plot area, and the space around it for texts, in pixels."""
+
+    marks: Sequence[Mark]
+    height: float
+    top: int = 8
+    right: int = 20
+    bottom: int = 44
+    left: int = 12
+
+
 @dataclass(frozen=True, slots=True)
 class FigurePanel:
     """A chart with its title, a note on how to read it, and its numbers as a table.
@@ -77,7 +91,7 @@ class FigurePanel:
     name: str
     title: str
     note: str
-    figure: go.Figure
+    figure: Chart
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     legend: Sequence[tuple[str, str]] = ()
@@ -87,7 +101,7 @@ class FigurePanel:
     def worded(
         cls,
         name: str,
-        figure: go.Figure,
+        figure: Chart,
         header: Sequence[str],
         rows: Sequence[Sequence[Cell]],
         legend: Sequence[tuple[str, str]] = (),
@@ -122,18 +136,6 @@ def template_macros(template: str) -> Any:
     return _environment().get_template(template).module
 
 
-def render_figure(panel: FigurePanel) -> Markup:
-    """Return the element and the script of a chart; the page contains plotly.js once."""
-    html = panel.figure.to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        div_id=f"figure-{panel.name}",
-        default_height=f"{panel.figure.layout.height}px",
-        config={"responsive": True, "displayModeBar": False},
-    )
-    return Markup(html)
-
-
 def readable(reason: str) -> str:
     """Return the fixed name of a reason as words."""
     return reason.replace("_", " ")
@@ -161,7 +163,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(style=_asset("report.css") + _added_type_styles(), plotly=Markup(get_plotlyjs()))
+    made.globals.update(style=_asset("report.css") + _added_type_styles())
     made.globals.update(section_names=SECTION_NAMES)
     made.globals.update(asset=_asset, best=_best, firsts=_firsts)
     made.filters.update(
@@ -176,7 +178,6 @@ def _environment() -> Environment:
         readable=readable,
         explained=_explained,
         embedded=_embedded,
-        figure=render_figure,
     )
     return made
 

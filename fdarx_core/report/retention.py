@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from textwrap import wrap
 from typing import Any, Literal
 
@@ -145,31 +144,24 @@ FLOW_HEIGHT = 240
 LABEL_WIDTH = 14
 """Characters in a line of a reason; longer reasons are broken into lines."""
 
-_LINE_HEIGHT = 17
-_GAP = 7
+LINE_HEIGHT = 18
+"""Pixels of a line of text in a chart."""
+_GAP = 6
 
 
-def lay_out(flow: SankeyDiagram) -> tuple[list[float], list[float], float, float]:
-    """Return x and y of the nodes as shares of width and height, the height in pixels, and the padding of nodes.
+def lay_out(flow: SankeyDiagram) -> tuple[list[float], float, float]:
+    """Return the tops of the nodes, the height of a row, and the height of the diagram, in pixels.
 
-    Kept nodes are at the top of their column, rejected ones below, each with space for its label. Plotly scales links
-    itself: to the column that, with this padding between its nodes, would fill the height.
+    Kept nodes are at the top of their column, rejected ones below, each with space for its label.
     """
-    columns: dict[int, list[int]] = defaultdict(list)
-    for at, node in enumerate(flow.nodes):
-        columns[node.column].append(at)
     scale = FLOW_HEIGHT / max(flow.nodes[0].rows, 1)
-    needed = [_GAP + max(node.rows * scale, _LINE_HEIGHT * len(label_lines(node))) for node in flow.nodes]
-    rooms = {number: [needed[at] for at in column] for number, column in columns.items()}
-    height = max(sum(column) for column in rooms.values())
-    y: dict[int, float] = {}
-    for number, column in columns.items():
-        ends = accumulate(rooms[number])
-        y |= {at: (end - room / 2) / height for at, end, room in zip(column, ends, rooms[number], strict=True)}
-    x = [0.001 + 0.998 * node.column / max(*columns, 1) for node in flow.nodes]
-    drawn = [[flow.nodes[at].rows for at in column if flow.nodes[at].rows] for column in columns.values()]
-    paddings = [(height - scale * sum(rows)) / (len(rows) - 1) for rows in drawn if len(rows) > 1]
-    return x, [y[at] for at in range(len(flow.nodes))], height, min(paddings, default=0)
+    ends: dict[int, float] = defaultdict(float)
+    tops: list[float] = []
+    for node in flow.nodes:
+        room = _GAP + max(node.rows * scale, LINE_HEIGHT * len(label_lines(node)))
+        tops.append(ends[node.column] + (room - node.rows * scale) / 2)
+        ends[node.column] += room
+    return tops, scale, max(ends.values())
 
 
 def label_lines(node: Node) -> list[str]:

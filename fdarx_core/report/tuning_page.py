@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 from fdarx_core.records import content_id
-from fdarx_core.report.charts import COLORS, styled
+from fdarx_core.report.charts import COLORS, lines
 from fdarx_core.report.page_engine import FigurePanel, duration, render_page
 from fdarx_core.tuning.evaluation import BASE, MEASURES, TUNED, Change, TunedAnswer
 from fdarx_core.tuning.pairs import PARTS
@@ -19,32 +17,13 @@ TRAINING, VALIDATION = "training", "validation"
 
 def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
     """Return training and validation loss by step, with a mark at the lowest validation loss."""
-    looks = [point for point in curve if point.validation_loss is not None]
-    figure = go.Figure()
-    losses = {TRAINING: [one.loss for one in curve], VALIDATION: [one.validation_loss for one in looks]}
-    for (name, values), points, color in zip(losses.items(), (curve, looks), COLORS, strict=False):
-        figure.add_scatter(
-            x=[one.step for one in points],
-            y=values,
-            name=name,
-            mode="lines+markers" if len(points) < 100 else "lines",
-            line={"color": color, "width": 2},
-            marker={"size": 5},
-            hovertemplate="step %{x:,}<br>%{y:.4f}<extra>%{fullData.name}</extra>",
-        )
-    if best := best_point(curve):
-        late = best.step > len(curve) / 2
-        figure.add_vline(
-            x=best.step,
-            line={"width": 1, "dash": "dot", "color": "#888"},
-            annotation={"text": f"kept: step {best.step:,}", "xanchor": "right" if late else "left", "yanchor": "top"},
-        )
-    figure.update_layout(showlegend=False)
-    figure.update_xaxes(title={"text": "step"}, tickformat=",", tickangle=0)
-    figure.update_yaxes(title={"text": "loss, nats per token"})
+    losses = [(point.step, point.loss) for point in curve]
+    evaluated = [(point.step, point.validation_loss) for point in curve if point.validation_loss is not None]
+    curves = [(TRAINING, COLORS[0], losses), (VALIDATION, COLORS[1], evaluated)]
+    best = best_point(curve)
     return FigurePanel.worded(
         "loss",
-        styled(figure, 360),
+        lines(curves, "step", "loss, nats per token", (best.step, f"kept: step {best.step:,}") if best else None),
         ["Step", "Epoch", "Training loss", "Validation loss", "Learning rate"],
         [
             [
@@ -56,7 +35,7 @@ def loss_curve(curve: Sequence[LossPoint]) -> FigurePanel:
             ]
             for one in curve
         ],
-        legend=[(TRAINING, COLORS[0]), (VALIDATION, COLORS[1])],
+        legend=[(name, color) for name, color, _ in curves],
     )
 
 

@@ -118,7 +118,7 @@ class WindowVectors:
     @classmethod
     def concatenate(cls, parts: Sequence[WindowVectors]) -> WindowVectors:
         """Return the vectors of all passages of the parts, at least one, in order."""
-        return cls(np.concatenate([one.rows for one in parts]), np.concatenate([one.counts for one in parts]))
+        return cls(np.concatenate([part.rows for part in parts]), np.concatenate([part.counts for part in parts]))
 
     def select(self, passages: slice | npt.NDArray[np.bool_]) -> WindowVectors:
         """Return the vectors of some passages, given as a slice or as a mask of shape (passages,)."""
@@ -215,11 +215,11 @@ class SentenceEncoder:
     def _windows(self, passages: Sequence[HeadedText]) -> Iterator[list[str]]:
         """Yield the windows of each passage."""
         if not self.max_tokens:  # the model reads texts of any length
-            yield from ([_headed(*one)] for one in passages)
+            yield from ([_headed(*heading_text)] for heading_text in passages)
             return
         tokenizer = self._model.tokenizer
-        headings = _token_spans(tokenizer, [one.heading for one in passages])
-        texts = _token_spans(tokenizer, [one.text for one in passages])
+        headings = _token_spans(tokenizer, [passage.heading for passage in passages])
+        texts = _token_spans(tokenizer, [passage.text for passage in passages])
         [prompt] = _token_spans(tokenizer, [self._passage_prompt or ""])
         room = self.max_tokens - tokenizer.num_special_tokens_to_add() - len(prompt)
         for (heading, text), in_heading, in_text in zip(passages, headings, texts, strict=True):
@@ -227,7 +227,7 @@ class SentenceEncoder:
                 in_heading = in_heading[: room // _HEADING_SHARE]
                 heading = heading[: in_heading[-1][1]] if in_heading else ""
             cut = windows(text, in_text, max(1, room - len(in_heading)))
-            yield [_headed(heading, text[one.start : one.end]) for one in cut]
+            yield [_headed(heading, text[window.start : window.end]) for window in cut]
 
     def encode_questions(self, texts: Sequence[str]) -> Vectors:
         """Encode questions, each with the instruction in front of it."""
@@ -254,7 +254,7 @@ def _headed(heading: str, text: str) -> str:
 
 def _token_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[Span]]:
     """Return the characters of each token of each text."""
-    return [one.offsets for one in tokenizer(list(texts), add_special_tokens=False, verbose=False).encodings]
+    return [encoding.offsets for encoding in tokenizer(list(texts), add_special_tokens=False, verbose=False).encodings]
 
 
 Reranker = Callable[[Sequence[tuple[str, str]]], list[float]]
@@ -286,7 +286,7 @@ def bge_reranker(directory: str) -> Reranker:
         asked = asked[:_QUESTION_TOKENS]
         if asked:
             question = question[: asked[-1][1]]
-        return [(question, passage[one.start : one.end]) for one in windows(passage, read, room - len(asked))]
+        return [(question, passage[window.start : window.end]) for window in windows(passage, read, room - len(asked))]
 
     def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
         if not pairs:
@@ -296,7 +296,7 @@ def bge_reranker(directory: str) -> Reranker:
             dict(zip(texts, _token_spans(tokenizer, list(texts)), strict=True)) for texts in (questions, passages)
         )
         shown = [cut(question, asked[question], text, read[text]) for question, text in pairs]
-        flat = [one for windowed in shown for one in windowed]
+        flat = [score for windowed in shown for score in windowed]
         scores = iter(model.predict(flat, batch_size=_RERANK_BATCH, show_progress_bar=False))
         return [float(max(islice(scores, len(windowed)))) for windowed in shown]
 

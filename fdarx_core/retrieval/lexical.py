@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -167,18 +166,32 @@ def _split_words(texts: Sequence[str]) -> tuple[pa.Array, Integers]:
     return split.flatten(), np.repeat(np.arange(len(texts)), np.diff(split.offsets.to_numpy()))
 
 
-class LexicalIndex(ABC):
-    """Ranks the texts of a collection by the words that they share with queries. `size` is the number of texts."""
+class LexicalIndex:
+    """Ranks the texts of a collection by the words that they share with queries.
 
-    size: int
+    Args:
+        index: the inverted index of the texts.
+        idf: the weight of each term in a query.
+        weights: the weight of each posting.
+    """
 
-    @abstractmethod
+    def __init__(self, index: InvertedIndex, idf: Floats, weights: Floats) -> None:
+        self._index, self._idf, self._weights = index, idf, weights
+
     def scores(self, queries: Sequence[str]) -> Floats:
-        """Return the scores, shape (queries, passages)."""
+        """Return the scores, shape (queries, passages); a word that a query repeats counts again."""
+        query_of, terms = self._index.lookup(queries)
+        return self._index.sum_weights(self._weights, query_of, terms, len(queries))
 
-    @abstractmethod
     def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
-        """Return which passages share a word with each query, from their scores; shape (queries, passages)."""
+        """Return which passages share a word with each query, from their scores; shape (queries, passages).
+
+        A term that is in half of the passages has the weight 0 by BM25, so that a passage may match and score 0.
+        """
+        query_of, terms = self._index.lookup(queries)
+        if (self._idf[terms] > 0).all():
+            return scores > 0
+        return self._index.sum_weights(np.ones_like(self._weights), query_of, terms, len(scores)) > 0
 
     def rank(
         self, queries: Sequence[str], k: int, allowed: Mask | None = None, *, matching_only: bool = False
@@ -192,7 +205,7 @@ class LexicalIndex(ABC):
             matching_only: whether passages that share no word with the query are left out.
         """
         rankings: list[RankedList] = []
-        for part in batches(len(queries), self.size):
+        for part in batches(len(queries), self._index.size):
             scores, candidates = self.scores(queries[part]), allowed
             if matching_only:
                 matches = self.matches(queries[part], scores)
@@ -201,38 +214,25 @@ class LexicalIndex(ABC):
         return rankings
 
 
-class Bm25Index(LexicalIndex):
-    """BM25 scores of the texts of an inverted index.
+def bm25_index(index: InvertedIndex, idf: Floats | None = None) -> LexicalIndex:
+    """Return the texts of an inverted index with BM25 scores.
 
     Every score is equal, as a float, to what rank-bm25's BM25Okapi computes: the same terms are added in the same
     order. rank-bm25 divides by zero where there is no passage or no word; here such passages score 0.
     Source: Robertson and Zaragoza 2009; rank-bm25 0.2.2 for terms that are in more than half of the passages.
+
+    Args:
+        index: the inverted index.
+        idf: the weight of each term, by default that of rank-bm25.
     """
-
-    def __init__(self, index: InvertedIndex) -> None:
-        self.size = index.size
-        self._index = index
-        self._idf = bm25_idf(index.frequencies, index.size)
-        penalties = length_penalties(index.lengths, int(index.lengths.sum()) / max(1, index.size))
-        self._weights = self._idf[index.terms] * saturation(index.counts, penalties[index.passages])
-
-    def scores(self, queries: Sequence[str]) -> Floats:
-        """Return the scores, shape (queries, passages); a word that a query repeats counts again."""
-        query_of, terms = self._index.lookup(queries)
-        return self._index.sum_weights(self._weights, query_of, terms, len(queries))
-
-    def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
-        """Return which passages share a word with each query, shape (queries, passages).
-
-        A term that is in half of the passages has the weight 0, so that a passage may match and score 0.
-        """
-        query_of, terms = self._index.lookup(queries)
-        if (self._idf[terms] > 0).all():
-            return scores > 0
-        return self._index.sum_weights(np.ones_like(self._weights), query_of, terms, len(scores)) > 0
+    idf = _okapi_idf(index.frequencies, index.size) if idf is None else idf
+    average = int(index.lengths.sum()) / max(1, index.size)
+    penalties = K1 * (1 - B + B * index.lengths.astype(np.float64) / (average or 1.0))
+    saturation = index.counts * (K1 + 1) / (index.counts + penalties[index.passages])
+    return LexicalIndex(index, idf, idf[index.terms] * saturation)
 
 
-def bm25_idf(frequencies: Integers, size: int) -> Floats:
+def _okapi_idf(frequencies: Integers, size: int) -> Floats:
     """Return the weight of each term; a term in more than half of the passages gets EPSILON times the mean weight.
 
     Args:
@@ -251,16 +251,6 @@ def bm25_idf(frequencies: Integers, size: int) -> Floats:
     return idf
 
 
-def length_penalties(lengths: Integers, average: float) -> Floats:
-    """Return what the length of each passage adds to the denominator of BM25; `average` is the mean length."""
-    return K1 * (1 - B + B * lengths.astype(np.float64) / (average or 1.0))
-
-
-def saturation(counts: Integers | Floats, penalties: Floats) -> Floats:
-    """Return the factor by which BM25 raises the weight of a term that a passage has so many times."""
-    return counts * (K1 + 1) / (counts + penalties)
-
-
 class TfidfIndex(LexicalIndex):
     """TF-IDF cosines of the texts of an inverted index.
 
@@ -269,12 +259,10 @@ class TfidfIndex(LexicalIndex):
     """
 
     def __init__(self, index: InvertedIndex) -> None:
-        self.size = index.size
-        self._index = index
-        self._idf: Floats = np.log((1 + index.size) / (1 + index.frequencies)) + 1
-        weights = (1 + np.log(index.counts)) * self._idf[index.terms]
+        idf: Floats = np.log((1 + index.size) / (1 + index.frequencies)) + 1
+        weights = (1 + np.log(index.counts)) * idf[index.terms]
         norms = np.sqrt(np.bincount(index.passages, weights**2, minlength=index.size))
-        self._weights: Floats = weights / norms[index.passages] * self._idf[index.terms]
+        super().__init__(index, idf, weights / norms[index.passages] * idf[index.terms])
 
     def scores(self, queries: Sequence[str]) -> Floats:
         """Return the cosines over the words that the collection has, shape (queries, passages)."""
@@ -285,7 +273,3 @@ class TfidfIndex(LexicalIndex):
         norms = np.sqrt(np.bincount(query_of, (factors * self._idf[terms]) ** 2, minlength=len(queries)))
         scores = self._index.sum_weights(self._weights, query_of, terms, len(queries), factors)
         return scores / np.where(norms > 0, norms, 1.0)[:, None]
-
-    def matches(self, queries: Sequence[str], scores: Floats) -> Mask:
-        """Return which passages share a word with each query: every term has a positive weight."""
-        return scores > 0

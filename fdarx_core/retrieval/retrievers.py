@@ -23,13 +23,13 @@ from fdarx_core.retrieval.encoders import (
     bge_reranker,
 )
 from fdarx_core.retrieval.lexical import (
-    Bm25Index,
     InvertedIndex,
     LexicalIndex,
     Mask,
     RankedList,
     TfidfIndex,
     batches,
+    bm25_index,
     top_k,
 )
 from fdarx_core.retrieval.models import ModelDirectories, ModelName, check_installed
@@ -75,7 +75,7 @@ class Collection:
 
     @cached_property
     def bm25(self) -> LexicalIndex:
-        return Bm25Index(self.inverted_index)
+        return bm25_index(self.inverted_index)
 
     @cached_property
     def tfidf(self) -> LexicalIndex:

@@ -32,10 +32,8 @@ from fdarx_core.review.sampling import (
     SampleUnit,
     Stratum,
     draw_stratified,
-    factuality_units,
     flag_id,
-    prediction_units,
-    question_units,
+    sampling_frame,
 )
 from fdarx_core.review.tasks import (
     CLAIM_TASK,
@@ -81,26 +79,16 @@ def draw_sample(
     decide come first. Raises StorageError where no task fits the run, where it lacks a model or setting, or where no
     judge was asked about anything.
     """
-    job = run.info()["job"]
+    info = run.info()
+    job = info["job"]
     asked = [task for task in TASKS_BY_JOB[job] if not tasks or task in tasks]
     if not asked:
         raise StorageError(f"{run.root} is a run of {job}; its tasks are {', '.join(TASKS_BY_JOB[job])}")
-    if job == EVALUATE:
-        units = prediction_units(run, models, settings, seed)
-    elif job == FACTUALITY:
-        units = factuality_units(run, asked, models, settings)
-    elif models or settings:
-        raise StorageError(f"{run.root} is a build: it has no answers of models; leave --models and --settings out")
-    else:
-        units = question_units(run, asked)
-    if not units:
-        raise StorageError(
-            f"{run.root} has nothing that a judge was asked about; was it built or evaluated with a judge?"
-        )
+    units = sampling_frame(run, asked, models, settings, seed)
     # Of a factuality run, `n` units of each task; of others, of all units together. All are in one random order.
     by_task = [[unit for unit in units if unit.task == task] for task in sorted({unit.task for unit in units})]
     samples = [draw_stratified(of_task, n, seed) for of_task in by_task]
-    drawn = (row for one, _, _ in samples for row in one)
+    drawn = (row for drawn_rows, _, _ in samples for row in drawn_rows)
     rows = sorted(drawn, key=lambda row: content_id(str(seed), "order", row[0].id))
     depth = max(depth for _, _, depth in samples)
     if job == FACTUALITY:
@@ -109,7 +97,6 @@ def draw_sample(
         items = grade_items(run, rows) if job == EVALUATE else build_items(run, rows, asked)
     if undecided_first:
         items.sort(key=lambda item: bool(item.decision))
-    info = run.info()
     review_info = {
         "digest": content_id(*item_texts(items)),
         "run": str(run.root),
@@ -124,7 +111,7 @@ def draw_sample(
         "population": len(units),
         "subjects": len(rows),
         "items": len(items),
-        "strata": [{**asdict(one), "fraction": one.fraction} for _, of_task, _ in samples for one in of_task],
+        "strata": [{**asdict(stratum), "fraction": stratum.fraction} for _, strata, _ in samples for stratum in strata],
     }
     return ReviewSample(items, review_info)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fdarx_core.filters.judges import majorities
 from fdarx_core.records import JudgeVerdict, SafetyFlag, SettingProgress, content_id, from_table
-from fdarx_core.review.tasks import CLAIM_TASK, FLAG_TASK, REVIEW_TASKS, TASKS_BY_JOB
+from fdarx_core.review.tasks import CLAIM_TASK, EVALUATE, FACTUALITY, FLAG_TASK, REVIEW_TASKS, TASKS_BY_JOB
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_table
 
 STRATIFY_BY = ("verdict", "type", "relevance", "category")
@@ -67,6 +67,29 @@ def open_reviewable_run(address: str) -> RunDirectory:
     return run
 
 
+def sampling_frame(
+    run: RunDirectory, tasks: Collection[str], models: Collection[str], settings: Collection[str], seed: int
+) -> list[SampleUnit]:
+    """Return what can be drawn from a run for these tasks, of the models and settings where any are given.
+
+    Raises StorageError where the run lacks a model or setting, and where no judge was asked about anything.
+    """
+    job = run.info()["job"]
+    if job == EVALUATE:
+        units = prediction_units(run, models, settings, seed)
+    elif job == FACTUALITY:
+        units = factuality_units(run, tasks, models, settings)
+    elif models or settings:
+        raise StorageError(f"{run.root} is a build: it has no answers of models; leave --models and --settings out")
+    else:
+        units = question_units(run, tasks)
+    if not units:
+        raise StorageError(
+            f"{run.root} has nothing that a judge was asked about; was it built or evaluated with a judge?"
+        )
+    return units
+
+
 def question_units(run: RunDirectory, tasks: Collection[str]) -> list[SampleUnit]:
     """Return the questions of a build, kept or not, that the judge of at least one of the tasks was asked about.
 
@@ -81,18 +104,14 @@ def question_units(run: RunDirectory, tasks: Collection[str]) -> list[SampleUnit
         votes = from_table(read_table(part, _VOTE_COLUMNS), JudgeVerdict)
         for (question_id, _), verdict in majorities(votes).items():
             verdicts[question_id].append(verdict)
-        keys: dict[str, tuple[str, ...]] = {}
-        for question_id, rows in verdicts.items():
-            if question_id in candidates and stages & {row.stage for row in rows}:
-                first, last, candidate = rows[0], rows[-1], candidates[question_id]
-                outcome = "kept" if question_id in kept else f"{last.outcome} at {last.stage}"
-                category = first.category or candidate["category"]
-                keys[question_id] = outcome, candidate["type"], first.relevance, category
-        for question_id in sorted(kept - verdicts.keys()):
-            candidate = candidates[question_id]
-            keys[question_id] = "kept", candidate["type"], "", candidate["category"]
-        for question_id, values in keys.items():
-            units.setdefault(question_id, SampleUnit(question_id, question_id, values, part.name))
+        for question_id in (*verdicts, *sorted(kept - verdicts.keys())):
+            rows, candidate = verdicts.get(question_id, []), candidates.get(question_id)
+            if candidate is None or (rows and not stages & {row.stage for row in rows}):
+                continue
+            outcome = "kept" if question_id in kept else f"{rows[-1].outcome} at {rows[-1].stage}"
+            relevance, category = (rows[0].relevance, rows[0].category) if rows else ("", "")
+            keys = outcome, candidate["type"], relevance, category or candidate["category"]
+            units.setdefault(question_id, SampleUnit(question_id, question_id, keys, part.name))
     return list(units.values())
 
 

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, field_validator
 
 from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchConfig, Names, check_roles
-from fdarx_core.specs.running import AskingSpec, OpenedJob
+from fdarx_core.specs.running import AskingSpec, OpenedJob, no_progress
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.filters.judges import Judge
     from fdarx_core.labels import Selection
     from fdarx_core.llm import ModelConfig
     from fdarx_core.llm.prompts import Prompt
-    from fdarx_core.pipeline.asking import PlanRow
     from fdarx_core.pipeline.build import Build
     from fdarx_core.pipeline.build_steps import Roles
     from fdarx_core.storage import RunDirectory
 
 _ROLES = ("generator", "reader", "judge")
-_NOT_RESULTS = HOW | {"criteria", "votes", "strict", "drop_known", "pilot", *_ROLES}
+_NOT_RESULTS = HOW | {"criteria", "votes", "strict", "drop_known", *_ROLES}
 
 
 def _usable(file: str | None) -> str | None:
@@ -103,20 +103,17 @@ class BuildSpec(BatchConfig, AskingSpec):
     drop_known: bool = False
     """drop the questions that the reader answers without the label; without it they stay, marked in their column
     `known_without_label`"""
-    pilot: str | None = None
-    """with --plan: a finished build of some labels with the same models; the plan then says what is expected by what
-    that build sent, and not the most that may be sent"""
     criteria: CriteriaFile = None
     """YAML file with criteria for the writer and the judges, in the layout of prompts/criteria.yaml; with --reuse,
     requests that it does not change are not sent again"""
 
     @field_validator("set_ids")
     @classmethod
-    def _read_lists(cls, given: list[str]) -> list[str]:
+    def _read_lists(cls, entries: list[str]) -> list[str]:
         from fdarx_core.storage import Location, StorageError
 
         ids: list[str] = []
-        for entry in filter(None, given):
+        for entry in filter(None, entries):
             try:
                 place = Location(entry)
                 ids += place.read_text().splitlines() if place.exists() and not place.is_dir() else [entry]
@@ -139,33 +136,35 @@ class BuildSpec(BatchConfig, AskingSpec):
         from fdarx_core.generation.contexts import GenerationConfig
         from fdarx_core.generation.writing import writing_tasks
         from fdarx_core.labels import find_sources
-        from fdarx_core.pipeline.build import Build, BuildSetup, check_labels
+        from fdarx_core.pipeline.build import Build
+        from fdarx_core.pipeline.build_steps import baseline
+        from fdarx_core.pipeline.local import LocalExecutor
 
         roles = self.load_roles()
-        setup = BuildSetup(
-            inputs=find_sources(self.labels),
+        clients = self.client_pool(baseline(), roles.used)
+        criteria = None if self.criteria is None else read_criteria(self.criteria)
+        inputs, judged_by = find_sources(self.labels), judges_of(self.criteria)
+        build = partial(
+            Build,
+            clients=clients,
+            inputs=inputs,
             selection=self.selection(),
             amounts=GenerationConfig(**{field.name: getattr(self, field.name) for field in fields(GenerationConfig)}),
             roles=roles,
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
-            judges=judges_of(self.criteria),
-            criteria=None if self.criteria is None else read_criteria(self.criteria),
+            judges=judged_by,
+            criteria=criteria,
             dev_drugs=self.dev_drugs,
-            batch=self.batch,
-            batch_files=self.batch_files,
         )
 
-        def make(*, run: RunDirectory, **given: Any) -> Build:
+        def make(*, run: RunDirectory, **how: Any) -> Build:
             keep_criteria(self.criteria, run)
-            return Build(run=run, spec=setup, **given)
+            return build(run=run, **how)
 
         def check(run: RunDirectory) -> None:  # a finished run identifies no labels again
             if run.complete and run.info()["config"]["labels"] != sorted(self.labels):
-                check_labels(run, setup)
+                build(run=run, executor=LocalExecutor(), progress=no_progress).check_labels()
 
-        sources = setup.inputs.sources
-        read = sorted({source.location for source in sources})
+        read = sorted({source.location for source in inputs.sources})
         note = (
             f"note: {roles.generator} judges or answers its own questions, which favours what it writes; to have "
             "another model of --models do both, give --judge NAME --reader NAME"
@@ -174,14 +173,11 @@ class BuildSpec(BatchConfig, AskingSpec):
             config=self.identity(roles),
             make=make,
             used=roles.used,
-            size=min(len(sources), self.sample or len(sources)),
+            size=min(len(inputs.sources), self.sample or len(inputs.sources)),
             read=[*read[:1], *read[-1:]],
             lines=lambda rejects: [note] if roles.judges_itself and not self.quiet else [],
             check=check,
-            prompts=[
-                *(task.prompt for task in writing_tasks(setup.criteria).values()),
-                *judging_prompts(setup.judges),
-            ],
+            prompts=[*(task.prompt for task in writing_tasks(criteria).values()), *judging_prompts(judged_by)],
         )
 
     def identity(self, roles: Roles) -> dict[str, Any]:
@@ -200,9 +196,7 @@ class BuildSpec(BatchConfig, AskingSpec):
 
     def load_roles(self) -> Roles:
         """Return the models of the roles. Raises ModelsError as `open`."""
-        from fdarx_core.llm import ModelsError
-
-        roles = load_roles(
+        return load_roles(
             self.loaded_models(),
             generator=self.generator,
             reader=self.reader,
@@ -211,22 +205,6 @@ class BuildSpec(BatchConfig, AskingSpec):
             strict=self.strict,
             drop_known=self.drop_known,
         )
-        self.check_prices(roles.used)
-        self.check_batch(roles.used, self.out)
-        self.check_batch_files(roles.used)
-        if self.pilot is not None and not self.plan:
-            raise ModelsError("--pilot says what to expect of a plan; give --plan too, or leave it out")
-        return roles
-
-    def expected(self, opened: OpenedJob, planned: list[PlanRow]) -> list[PlanRow]:
-        """Return the plan by what the build of `pilot` sent; as it is without one."""
-        if self.pilot is None:
-            return planned
-        from fdarx_core.generation.writing import writing_tasks
-        from fdarx_core.pipeline.planning import expected_plan
-        from fdarx_core.storage import RunDirectory
-
-        return expected_plan(planned, RunDirectory.open(self.pilot), writing_tasks(), opened.used)
 
     def selection(self) -> Selection:
         """Return the criteria by which labels are selected."""
@@ -268,19 +246,19 @@ def load_roles(
     from fdarx_core.pipeline.build_steps import NONE, Roles
 
     writer = [] if generator == BASELINE else [generator]
-    given = {"reader": writer if reader is None else [reader], "judge": list(judge) or writer}
-    for role, names in given.items():
+    names_of_roles = {"reader": writer if reader is None else [reader], "judge": list(judge) or writer}
+    for role, names in names_of_roles.items():
         if BASELINE in names:
             raise ModelsError(
                 f"--{role} {BASELINE}: the built-in rules judge nothing; name a model of --models, or {NONE}"
             )
         if NONE in names and len(names) > 1:
             raise ModelsError(f"--{role}: {NONE} stands beside models; give models, or {NONE} alone")
-    for role, names in {"generator": [generator], **given}.items():
+    for role, names in {"generator": [generator], **names_of_roles}.items():
         for name in names:
             if name != NONE:
                 check_roles({role: name}, models)
-    readers, judges = ([name for name in names if name != NONE] for names in given.values())
+    readers, judges = ([name for name in names if name != NONE] for names in names_of_roles.values())
     roles = Roles(models, generator, "".join(readers), tuple(judges), votes, strict, drop_known)
     roles.check_votes()
     return roles

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -26,7 +27,7 @@ from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.evaluation.metrics import AnswerFunction, Metric
     from fdarx_core.llm import ModelConfig
-    from fdarx_core.pipeline.evaluation import EarlierEvaluation, Evaluation
+    from fdarx_core.pipeline.evaluation import EarlierEvaluation
     from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, GivenAnswers
     from fdarx_core.pipeline.executor import Executor
     from fdarx_core.pipeline.job import Progress
@@ -105,11 +106,11 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
 
     @field_validator("retrievers", mode="after")
     @classmethod
-    def _known_retrievers(cls, given: list[str]) -> list[str]:
+    def _known_retrievers(cls, names: list[str]) -> list[str]:
         from fdarx_core.retrieval.retrievers import RETRIEVERS  # importing it takes longer than showing help may
 
-        check_names([one.removesuffix("+rerank") for one in given], RETRIEVERS, "retriever")
-        return given
+        check_names([name.removesuffix("+rerank") for name in names], RETRIEVERS, "retriever")
+        return names
 
     def open(self) -> OpenedJob:
         """Load the models and read the benchmark.
@@ -119,7 +120,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
         """
         from fdarx_core.evaluation.predictions import EVALUATION_TASKS
         from fdarx_core.pipeline.evaluation import ADOPTED, Evaluation, check_benchmark
-        from fdarx_core.pipeline.evaluation_steps import CODE_VERSION
+        from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, baseline
         from fdarx_core.pipeline.executor import SMALL
         from fdarx_core.storage.benchmark_reader import read_benchmark
 
@@ -131,6 +132,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
             spec = self.model_copy(update={**adopted, "judge": self.regrade})
         given, rejects = spec._imported_answers()
         setup = spec.setup(given)
+        clients = spec.client_pool(baseline(), setup.used, shared_fate=False)
         if earlier is not None:
             cells = list(earlier.cells)
             setup = replace(setup, given=cells, given_citing=earlier.citing, regraded=str(earlier.run.root))
@@ -138,8 +140,11 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
         benchmark.rejects.extend(rejects)
         counted = sum(1 for _ in islice(benchmark.items(), SMALL + 1))  # no more labels than matter
 
-        def make(**how: Any) -> Evaluation:
-            return Evaluation(
+        return OpenedJob(
+            config=spec.identity(setup),
+            make=partial(
+                Evaluation,
+                clients=clients,
                 spec=setup,
                 benchmark=benchmark,
                 given=given,
@@ -147,12 +152,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
                 sample=spec.sample,
                 seed=spec.seed,
                 resamples=spec.resamples,
-                **how,
-            )
-
-        return OpenedJob(
-            config=spec.identity(setup),
-            make=make,
+            ),
             used=setup.used,
             size=min(counted, spec.sample or counted),
             read=astuple(setup.directories),
@@ -199,7 +199,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
                 "--gpus is for --deploy, retrievers with a model, and --bertscore-model; give one of them, or leave it "
                 "out"
             )
-        setup = EvaluationSetup(
+        return EvaluationSetup(
             models=models,
             answerers=answerers,
             judge=self.judge,
@@ -213,20 +213,12 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
             bertscore_layers=self.bertscore_layers,
             given=sorted({cell for _, cell in given}),
             given_citing=citing_settings(given.values()),
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
-            batch=self.batch,
-            batch_files=self.batch_files,
             metrics=self._metrics,
         )
-        self.check_prices(setup.used)
-        self.check_batch(setup.used, self.out)
-        self.check_batch_files(setup.used)
-        return setup
 
     def identity(self, setup: EvaluationSetup) -> dict[str, Any]:
         """Return the options that can change the results of a run; they identify it."""
-        from fdarx_core.evaluation.metrics import metric_digests
+        from fdarx_core.evaluation.scoring import metric_digests
 
         options = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         if self._metrics:
@@ -279,4 +271,5 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
         if self.predictions is None or self.regrade is not None:
             return {}, []
         answers, rejects = read_predictions(self.predictions)
-        return {(one.question_id, CellKey(one.model, one.setting, one.retriever)): one for one in answers}, rejects
+        by_cell = {(row.question_id, CellKey(row.model, row.setting, row.retriever)): row for row in answers}
+        return by_cell, rejects

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.rag import RagEvaluation
-from fdarx_core.pipeline.rag_steps import CODE_VERSION, RagSetup
+from fdarx_core.pipeline.rag_steps import CODE_VERSION, RagSetup, baseline
 from fdarx_core.rag.query import CANDIDATES, CONTEXTS, POSTPROCESSORS
 from fdarx_core.rag.questions import keep_indexed_titles, read_questions
 from fdarx_core.rag.search import Role, available_retrievers
@@ -70,17 +71,13 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
     def open(self) -> OpenedJob:
         """Load the models, and read the questions and the index. Raises ValueError as `setup`, and StorageError."""
         questions, rejects = read_questions(self.questions, strip_title=self.strip_title)
-        chosen = sorted(questions, key=lambda one: content_id(str(self.seed), one.id))[: self.sample]
+        chosen = sorted(questions, key=lambda question: content_id(str(self.seed), question.id))[: self.sample]
         index = IndexReader.open(self.index, version=self.index_version)
         setup = self.setup(index)
-        titled = sum(bool(one.title) for one in chosen)
+        clients = self.client_pool(baseline(), setup.used, shared_fate=False)
+        titled = sum(bool(question.title) for question in chosen)
         chosen = keep_indexed_titles(chosen, index)
-        lost = titled - sum(bool(one.title) for one in chosen)
-
-        def make(**how: Any) -> RagEvaluation:
-            return RagEvaluation(
-                spec=setup, questions=chosen, rejects=rejects, seed=self.seed, resamples=self.resamples, **how
-            )
+        lost = titled - sum(bool(question.title) for question in chosen)
 
         def lines(place: str) -> list[str]:
             where = f", see {place}" if place else ""
@@ -90,7 +87,15 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
 
         return OpenedJob(
             config=self.identity(setup, chosen),
-            make=make,
+            make=partial(
+                RagEvaluation,
+                clients=clients,
+                spec=setup,
+                questions=chosen,
+                rejects=rejects,
+                seed=self.seed,
+                resamples=self.resamples,
+            ),
             used=setup.used,
             size=len(chosen),
             read=(self.index, self.cosine_model, self.reranker_model),
@@ -111,7 +116,7 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
         self.check_bertscore()
         directories = ModelDirectories(cosine=self.cosine_model, reranker=self.reranker_model)
         retriever, compared = self._retrievers(index, directories)
-        setup = RagSetup(
+        return RagSetup(
             place=Location(self.index),
             version=index.version,
             retriever=retriever,
@@ -128,13 +133,7 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
             encoder=_encoder(directories),
             bertscore=self.bertscore_model,
             bertscore_layers=self.bertscore_layers,
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
-            batch_files=self.batch_files,
         )
-        self.check_prices(setup.used)
-        self.check_batch_files(setup.used)
-        return setup
 
     def identity(self, setup: RagSetup, questions: Sequence[RagQuestion]) -> dict[str, Any]:
         """Return the options that can change the results of a run; they identify it."""
@@ -144,7 +143,7 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
             "retriever": setup.retriever,
             "postprocess": list(setup.postprocessors),
             "index_version": setup.version,
-            "questions": content_id(*(one.id for one in questions)),
+            "questions": content_id(*(question.id for question in questions)),
         }
 
     def _retrievers(self, index: IndexReader, directories: ModelDirectories) -> tuple[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -12,12 +13,11 @@ from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchFilesConf
 from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
-    from fdarx_core.factuality.evidence import EvidenceSource
+    from fdarx_core.factuality.evidence.sources import EvidenceSource
     from fdarx_core.llm import ModelConfig
-    from fdarx_core.pipeline.factuality import FactualityEvaluation
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
     from fdarx_core.records import CheckedAnswer, Reject
-    from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers
+    from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, ReferenceStatements
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
 _SPAN = "2014-2024"
@@ -99,9 +99,9 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
     @field_validator("entailment", mode="after")
     @classmethod
-    def _at_hand(cls, given: str, info: ValidationInfo) -> str:
-        if given != "auto":
-            return given
+    def _at_hand(cls, engine: str, info: ValidationInfo) -> str:
+        if engine != "auto":
+            return engine
         from fdarx_core.verify.nli_model import default_engine
 
         named = info.data.get("claims", BASELINE)
@@ -116,7 +116,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     @field_validator("evidence", mode="after")
     @classmethod
     def _named(cls, given: str) -> str:
-        from fdarx_core.factuality.evidence import parse_evidence
+        from fdarx_core.factuality.evidence.sources import parse_evidence
 
         parse_evidence(given)
         return given
@@ -127,12 +127,17 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         Raises ModelsError for a model that can't be used, ModelMissing for a directory, StorageError for a run, and
         ValueError for other options.
         """
-        from fdarx_core.factuality.evidence import open_evidence
+        from fdarx_core.factuality.evidence.pubmed import PubMed, PubMedSettings
+        from fdarx_core.factuality.evidence.sources import open_evidence
         from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation
-        from fdarx_core.pipeline.factuality_steps import FACTUALITY_TASKS
+        from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
         from fdarx_core.storage.checked_answers import open_answers, read_references
 
         setup = self.setup()
+        entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
+        pubmed = PubMedSettings.model_validate({name: value for name, value in entrez.items() if value})
+        others = [partial(PubMed, pubmed)] if setup.from_pubmed else []
+        clients = self.client_pool(FACTUALITY_RULES, setup.used, shared_fate=False, others=others)
         if setup.from_pubmed and setup.retriever:
             raise ValueError(f"--retriever {setup.retriever}: PubMed searches by itself; leave --retriever out")
         source = None  # of PubMed
@@ -144,38 +149,19 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         chosen = summary.chosen(self.sample, self.seed)
         source_rejects = source.rejects if source else ()
         rejects = [*statements.rejects, *source_rejects]
-        intake = {
-            "intake": {
-                "rows": summary.rows,
-                "answers": summary.answers,
-                "rejects": summary.rejects,
-                "questions": len(summary.questions),
-                "questions_chosen": len(chosen),
-                "models": dict(summary.models),
-            },
-            "references": {
-                "rows": len(statements.rows) + len(statements.rejects),
-                "questions": len(statements.rows),
-                "rejects": len(statements.rejects),
-                "matched": summary.statements,
-                "answers_with_statements": summary.with_statements,
-            },
-            "evidence_rejects": len(source_rejects),
-        }
+        intake = {**_counts(summary, statements, len(chosen)), "evidence_rejects": len(source_rejects)}
 
-        def make(**how: Any) -> FactualityEvaluation:
-            return FactualityEvaluation(
+        return OpenedJob(
+            config=self.identity(setup, source, summary),
+            make=partial(
+                FactualityEvaluation,
+                clients=clients,
                 spec=setup,
                 rows=lambda: _rows(answers, chosen, rejects),
                 input_info=intake,
                 seed=self.seed,
                 resamples=self.resamples,
-                **how,
-            )
-
-        return OpenedJob(
-            config=self.identity(setup, source, summary),
-            make=make,
+            ),
             used=setup.used,
             size=summary.answers,
             read=[self.bertscore_model, self.cosine_model, setup.safety],
@@ -186,7 +172,6 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
     def setup(self) -> FactualitySetup:
         """Return what is scored and how. Raises ModelsError, ModelMissing, StorageError and ValueError as `open`."""
-        from fdarx_core.factuality.evidence.entrez import PubMedSettings
         from fdarx_core.factuality.scores import ScoringMethod, Weights
         from fdarx_core.llm import ModelsError
         from fdarx_core.pipeline.factuality_steps import FactualitySetup
@@ -205,8 +190,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         safety = self._safety()
         if self.rxnorm and not safety:
             raise ValueError("--rxnorm finds drugs for safety flags, which need labels: give --safety RUN")
-        entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
-        setup = FactualitySetup(
+        return FactualitySetup(
             evidence=self.evidence,
             retriever=self.retriever,
             engine=engine,
@@ -219,7 +203,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
                 weights=Weights.read(self.weights),
                 least_coverage=self.least_coverage,
                 least_decided=self.least_decided,
-                measured=self._measured(models, {one.name for one in (engine, compared) if one}),
+                measured=self._measured(models, {judging.name for judging in (engine, compared) if judging}),
             ),
             safety=safety,
             rxnorm=self.rxnorm or "",
@@ -227,14 +211,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             bertscore_layers=self.bertscore_layers,
             encoder=ModelDirectories(cosine=self.cosine_model).of("cosine") if self.cosine_model else None,
             years=first_and_last(self.years),
-            pubmed=PubMedSettings.model_validate({name: value for name, value in entrez.items() if value}),
-            max_requests=self.max_requests,
-            max_cost=self.max_cost,
-            batch_files=self.batch_files,
         )
-        self.check_prices(setup.used)
-        self.check_batch_files(setup.used)
-        return setup
 
     def identity(self, setup: FactualitySetup, source: EvidenceSource | None, summary: AnswerSummary) -> dict[str, Any]:
         """Return the options and answers that can change the results of a run; they identify it."""
@@ -251,22 +228,22 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             "answers": summary.digest,
         }
 
-    def _engine(self, option: str, given: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
+    def _engine(self, option: str, name: str, models: Mapping[str, ModelConfig]) -> EngineSpec:
         from fdarx_core.pipeline.factuality_steps import EngineSpec
         from fdarx_core.retrieval.models import ModelMissing
         from fdarx_core.verify.nli_model import check_nli, name_of
 
-        if given == "exact":
+        if name == "exact":
             return EngineSpec()
-        if given in models:
-            return EngineSpec("judge", given)
+        if name in models:
+            return EngineSpec("judge", name)
         try:
             labels = tuple(self.nli_labels) or None
-            check_nli(given, labels)
+            check_nli(name, labels)
         except ModelMissing as error:
             known = ", ".join(("exact", *models))
-            raise ModelMissing(f"{option} {given}: {error} (or one of {known})") from error
-        return EngineSpec("nli", name_of(given), given, labels)
+            raise ModelMissing(f"{option} {name}: {error} (or one of {known})") from error
+        return EngineSpec("nli", name_of(name), name, labels)
 
     def _measured(self, models: Mapping[str, ModelConfig], names: Collection[str]) -> dict[str, Any]:
         """Return the figures of these engines on marked pairs. Raises ValueError for those of another engine."""
@@ -285,7 +262,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
     def _safety(self) -> str:
         """Return the run with the labels, "" for none. Raises StorageError if it is not a finished build."""
-        from fdarx_core.factuality.evidence import parse_evidence
+        from fdarx_core.factuality.evidence.sources import parse_evidence
         from fdarx_core.storage.benchmark_reader import open_build
 
         kind, of_evidence = parse_evidence(self.evidence)
@@ -293,9 +270,9 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         return str(open_build(place).root) if place else ""
 
 
-def first_and_last(given: str) -> tuple[int, int]:
+def first_and_last(years: str) -> tuple[int, int]:
     """Return the first and the last year. Raises ValueError for other forms than 2014-2024 and 2020."""
-    found = _YEARS.fullmatch(given.strip())
+    found = _YEARS.fullmatch(years.strip())
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if first > last:
         raise ValueError(f"write the first and the last year, as {_SPAN}")
@@ -306,7 +283,28 @@ def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) 
     from fdarx_core.records import Reject
 
     yield from rejects
-    yield from (one for one in answers if isinstance(one, Reject) or one.question_id in chosen)
+    yield from (answer for answer in answers if isinstance(answer, Reject) or answer.question_id in chosen)
+
+
+def _counts(summary: AnswerSummary, statements: ReferenceStatements, chosen: int) -> dict[str, dict[str, Any]]:
+    """Return the counts of answers and reference statements for run.json; `chosen` is the number of questions taken."""
+    return {
+        "intake": {
+            "rows": summary.rows,
+            "answers": summary.answers,
+            "rejects": summary.rejects,
+            "questions": len(summary.questions),
+            "questions_chosen": chosen,
+            "models": dict(summary.models),
+        },
+        "references": {
+            "rows": len(statements.rows) + len(statements.rejects),
+            "questions": len(statements.rows),
+            "rejects": len(statements.rejects),
+            "matched": summary.statements,
+            "answers_with_statements": summary.with_statements,
+        },
+    }
 
 
 def _intake_lines(info: Mapping[str, Any], where: str) -> list[str]:

@@ -21,19 +21,9 @@ if TYPE_CHECKING:
     from fdarx_core.storage import RunDirectory
     from fdarx_core.tuning.pairs import TrainingPair
 
-_NOT_RESULTS = {
-    *PRESENTATION,
-    *(
-        "out",
-        "cpus",
-        "gpus",
-        "executor",
-        "workers",
-        "fsdp",
-        "attention",
-    ),
-    *("model", "questions", "labels"),  # identified by content
-}
+_HOW = {"out", "cpus", "gpus", "executor", "workers", "fsdp", "attention"}
+_BY_CONTENT = {"model", "questions", "labels"}
+_NOT_RESULTS = {*PRESENTATION, *_HOW, *_BY_CONTENT}
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 """What the training of an answerer needs; not imported here, as that takes seconds before an error can be shown."""
 _WEIGHTS = ("*.safetensors", "*.bin")
@@ -166,8 +156,7 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
 
     def _read_pairs(self) -> tuple[list[TrainingPair], list[Reject]]:
         """Return the pairs, without parts, and the rows that give none."""
-        from fdarx_core.tuning.cited_pairs import read_cited_pairs
-        from fdarx_core.tuning.pairs import read_pairs, read_preferences
+        from fdarx_core.tuning.pairs import read_cited_pairs, read_pairs, read_preferences
 
         if self.objective == "dpo":
             return read_preferences(self.questions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
@@ -15,9 +14,6 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.pipeline.executor import Executor
     from fdarx_core.pipeline.indexing import Indexing
     from fdarx_core.pipeline.job import Progress
-    from fdarx_core.storage.sources import Inputs
-
-_MANY_LABELS = 2_000
 
 
 class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
@@ -71,24 +67,35 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
             print(f"no vectors, so only lexical search is possible: {error}", file=sys.stderr)
             return None
 
-    def open(self) -> OpenedIndex:
-        """Find the documents and the model. Raises ValueError, StorageError, and ModelMissing as `model`."""
+    def open(self) -> Indexing:
+        """Find documents and model; return the work. Raises ValueError, StorageError, and ModelMissing as `model`."""
         from fdarx_core.extras import require
 
         require("documents")
         from fdarx_core.documents import find_documents, is_benchmark
+        from fdarx_core.pipeline.indexing import Indexing
         from fdarx_core.retrieval.index.store import IndexStore
         from fdarx_core.storage import Location
         from fdarx_core.storage.sources import Inputs
 
-        runs = [one for one in self.documents if is_benchmark(one)]
-        sources = [one for one in self.documents if one not in runs]
+        runs = [document for document in self.documents if is_benchmark(document)]
+        sources = [document for document in self.documents if document not in runs]
         place, model = Location(self.out), self.model()
         found = find_documents(sources) if sources else Inputs()
         if not self.documents and IndexStore(place).current() is None:
             raise ValueError(f"--remove: there is no index at {place}")
         place.check_writable()  # after the other arguments, because it makes the folder
-        return OpenedIndex(self, model, found, runs)
+        return Indexing(
+            place,
+            self.chunk_size,
+            self.overlap,
+            model,
+            self.query_instruction,
+            inputs=found,
+            runs=runs,
+            remove=self.remove,
+            rebuild=self.rebuild,
+        )
 
     def run(self, executor: Executor | None = None, progress: Progress | None = None) -> Indexing:
         """Make or update the index; return what was done.
@@ -100,43 +107,6 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
         Raises:
             ValueError: The options can't be used, or the index was made with another model or other chunks.
         """
-        return self.open().run(executor or local_or_ray(self.executor, self.demand), progress or no_progress)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedIndex:
-    """An index whose documents and model are found: `runs` are those of the documents that are builds."""
-
-    spec: IndexSpec
-    model: str | None
-    found: Inputs
-    runs: list[str]
-
-    @property
-    def long(self) -> bool:
-        """Whether the work takes longer than starting Ray: embedding, and parsing many labels."""
-        from fdarx_core.documents import may_hold_labels
-
-        return self.model is not None or sum(map(may_hold_labels, self.found.sources)) > _MANY_LABELS
-
-    def run(self, executor: Executor, progress: Progress) -> Indexing:
-        """Make or update the index; return what was done. Raises as `IndexSpec.run`."""
-        from fdarx_core.pipeline.indexing import Indexing
-        from fdarx_core.records import Reject
-        from fdarx_core.storage import Location, write_records
-
-        spec = self.spec
-        indexing = Indexing(
-            executor=executor,
-            place=Location(spec.out),
-            chunk_size=spec.chunk_size,
-            overlap=spec.overlap,
-            model=self.model,
-            instruction=spec.query_instruction,
-            tell=progress,
-            rebuild=spec.rebuild,
-        )
-        indexing.run(self.found, self.runs, spec.remove)
-        if indexing.rejects:
-            write_records(indexing.place / "rejects.parquet", indexing.rejects, Reject)
+        indexing = self.open()
+        indexing.run(executor or local_or_ray(self.executor, self.demand), progress or no_progress)
         return indexing

@@ -25,8 +25,8 @@ HOW = {"out", "models", "reuse", "max_requests", "max_cost", "plan", "batch", "b
 """Options of a job that asks models that change none of its results."""
 
 
-_ASKING = Group("Asking models", sort_key=1)
-_RUNNING = Group("Running", sort_key=2)
+ASKING = Group("Asking models", sort_key=1)
+RUNNING = Group("Running", sort_key=2)
 _RESOURCES = Group("Resources", sort_key=3)
 OUTPUT = Group("Output", sort_key=4)
 
@@ -84,103 +84,26 @@ class SharedGpuConfig(GpuConfig):
 class RunningConfig(ComputingConfig):
     """The place where a job runs."""
 
-    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=_RUNNING)] = "auto"
+    executor: Annotated[Literal["auto", "local", "ray"], Parameter(group=RUNNING)] = "auto"
     """where work runs: `local` in this process; `ray` on all CPUs of this machine, or on the cluster of RAY_ADDRESS;
     `auto` uses this process for small jobs"""
 
-    @property
-    def asking_executor(self) -> Literal["auto", "local", "ray"]:
-        """The executor on which the job runs, by name."""
-        return self.executor
 
-
-class AskingConfig(RunningConfig):
-    """Limits of requests, and runs whose responses are reused."""
-
-    reuse: Annotated[list[str], Parameter(group=_ASKING)] = Field(default_factory=list)
-    """other runs whose responses are used for identical requests, which saves their cost"""
-    max_requests: Annotated[int | None, Parameter(group=_ASKING)] = Field(None, ge=1)
-    """stop cleanly after this many requests to models; repeat the command to resume (no limit)"""
-    max_cost: Annotated[float | None, Parameter(group=_ASKING)] = Field(None, gt=0)
-    """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
-    plan: Annotated[bool, Parameter(group=_ASKING)] = False
-    """send no requests; only print requests, tokens and cost per task and model"""
-    asking_workers: Annotated[int | None, Parameter(group=_RUNNING)] = Field(None, ge=1, le=64)
-    """processes that send the requests on Ray, each with an equal share of the limits in --models; one sends about
-    3,000 requests a second (one for each 2,000 requests a second that these limits allow; one with --max-requests or
-    --max-cost)"""
-
-    def check_prices(self, used: Mapping[str, ModelConfig]) -> None:
-        """Raise ModelsError if a limit of cost is set and a model that is asked has no prices."""
-        from fdarx_core.llm import ModelsError
-
-        unpriced = [name for name, model in used.items() if model.prices is None]
-        if self.max_cost is not None and unpriced:
-            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
-
-
-class BatchFilesConfig(AskingConfig):
+class BatchFilesConfig(JobConfig):
     """Whether requests go into files that another program answers."""
 
-    batch_files: Annotated[str | None, Parameter(group=_ASKING)] = None
+    batch_files: Annotated[str | None, Parameter(group=ASKING)] = None
     """folder for batch files of requests to models, which `vllm run-batch` or any other program answers; no server is
     asked; the same command reads the outputs and goes on, with exit code 3 until all requests have replies; see
     docs/models.md"""
-
-    @property
-    def asking_executor(self) -> Literal["auto", "local", "ray"]:
-        """The executor: with `batch_files` this process, in which each file is read and written once."""
-        return "local" if self.batch_files else self.executor
-
-    def check_batch_files(self, used: Mapping[str, ModelConfig]) -> None:
-        """Raise ModelsError if files are asked for where they are not written, or for a model of another API.
-
-        Raises StorageError where the folder cannot be written.
-        """
-        from fdarx_core.llm import ModelsError
-        from fdarx_core.storage import Location
-
-        if self.batch_files is None:
-            return
-        if self.executor == "ray":
-            raise ModelsError("--batch-files works in this process; leave out --executor ray")
-        for name, model in used.items():
-            if model.batch_api and model.kind != "openai":
-                raise ModelsError(
-                    f"model {name}: --batch-files writes OpenAI's format, not that of kind {model.kind}; set kind: "
-                    "openai, or batch_api: false to send its requests to its server"
-                )
-        if not self.plan:
-            Location(self.batch_files).check_writable()
 
 
 class BatchConfig(BatchFilesConfig):
     """Whether requests go through the vendors' batch APIs."""
 
-    batch: Annotated[bool, Parameter(group=_ASKING)] = False
+    batch: Annotated[bool, Parameter(group=ASKING)] = False
     """send requests to models through the batch APIs of their servers: half the price, results within a day; the same
     command collects the batches of an interrupted job; see docs/models.md"""
-
-    @property
-    def asking_executor(self) -> Literal["auto", "local", "ray"]:
-        """The executor: with `batch` this process, which has all parts in progress at once."""
-        return "local" if self.batch else super().asking_executor
-
-    def check_batch(self, used: Mapping[str, ModelConfig], out: str) -> None:
-        """Raise ModelsError if batches are asked for where they are not made, or of a server without a batch API.
-
-        `used` are the models to ask, `out` is the run directory.
-        """
-        from fdarx_core.llm import ModelsError
-        from fdarx_core.pipeline.asking import check_batch_apis
-        from fdarx_core.storage import Location
-
-        if self.batch and self.batch_files:
-            raise ModelsError("--batch asks servers, and --batch-files asks none; leave one of them out")
-        if self.batch and self.executor == "ray":
-            raise ModelsError("--batch works in this process; leave out --executor ray")
-        if self.batch and not self.plan:
-            check_batch_apis(used.values(), Location(out) / "responses")
 
 
 def load_all(files: Sequence[str], *, check_access: bool = True) -> dict[str, ModelConfig]:
@@ -228,9 +151,9 @@ class BertscoreConfig(JobConfig):
             raise ModelMissing(f"--bertscore-model: {error}") from error
 
 
-def at_commas(given: list[str]) -> list[str]:
+def at_commas(entries: list[str]) -> list[str]:
     """Return the entries of a list, which commas may separate as well, each once."""
-    parts = [part.strip() for one in given for part in one.split(",")]
+    parts = [part.strip() for entry in entries for part in entry.split(",")]
     return list(dict.fromkeys(part for part in parts if part))
 
 
@@ -238,16 +161,16 @@ Names = Annotated[list[str], AfterValidator(at_commas)]
 """A list of names, with commas or spaces between."""
 
 
-def check_names(given: list[str], known: Iterable[str], kind: str) -> list[str]:
+def check_names(names: list[str], known: Iterable[str], kind: str) -> list[str]:
     """Return the names that were given. Raises ValueError for a name that is not among the known ones of this kind."""
-    if unknown := [one for one in given if one not in {*known}]:
+    if unknown := [name for name in names if name not in {*known}]:
         raise ValueError(f"there is no {kind} {unknown[0]}; known are {', '.join(known)}")
-    return given
+    return names
 
 
 def one_of(known: Iterable[str], kind: str) -> AfterValidator:
     """Return the check of a field whose names must be among the known ones of this kind."""
-    return AfterValidator(lambda given: check_names(given, known, kind))
+    return AfterValidator(lambda names: check_names(names, known, kind))
 
 
 class ModelRoles(BaseModel):

@@ -7,25 +7,28 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, get_origin
 
+from cyclopts import Parameter
 from pydantic import Field, PrivateAttr
 from typing_extensions import Self
 
 from fdarx_core.specs.options import (
+    ASKING,
     BASELINE,
-    AskingConfig,
+    RUNNING,
     BertscoreConfig,
     ComputingConfig,
     JobConfig,
+    RunningConfig,
     SharedGpuConfig,
     load_all,
 )
 
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
-    from fdarx_core.llm import Model, ModelConfig
+    from fdarx_core.llm import Baseline, Model, ModelConfig
     from fdarx_core.llm.prompts import Prompt
-    from fdarx_core.pipeline.asking import PlanRow
+    from fdarx_core.pipeline.asking import ClientPool, PlanRow
     from fdarx_core.pipeline.executor import Demand, Executor, ExecutorName
     from fdarx_core.pipeline.job import Progress
     from fdarx_core.storage import Location, RunDirectory
@@ -83,10 +86,10 @@ class JobSpec(JobConfig):
 
         Raises ValueError for unknown fields and wrong values.
         """
-        given = {name: _plain(value) for name, value in fields.items() if value is not None}
+        values = {name: _plain(value) for name, value in fields.items() if value is not None}
         lists = {name for name, field in cls.model_fields.items() if get_origin(field.annotation) is list}
         return cls.model_validate(
-            {name: list(_values(value)) if name in lists else value for name, value in given.items()}
+            {name: list(_values(value)) if name in lists else value for name, value in values.items()}
         )
 
 
@@ -112,8 +115,13 @@ class RunSpec(ComputingConfig, JobSpec):
 
     @property
     def asking_executor(self) -> ExecutorName:
-        """The executor on which the job runs, by name: this process, unless a subclass has an option for it."""
-        return "local"
+        """The executor on which the job runs, by name: this process, unless the job has an option for it.
+
+        It is this process for batches too, where all parts are in progress at once and each file is written once.
+        """
+        in_batches = getattr(self, "batch", False) or getattr(self, "batch_files", None)
+        executor: ExecutorName = "local" if in_batches else getattr(self, "executor", "local")
+        return executor
 
     def responses(self) -> list[Location]:
         """Return the folders of responses that are used for identical requests. Raises StorageError."""
@@ -191,9 +199,9 @@ class ModelsSpec(JobSpec):
         if isinstance(listed, (list, tuple)):
             fields["models"] = [model for model in listed if not _is_model(model)]
         spec = super().of(**fields)
-        given = (entry for value in [*fields.values(), listed] for entry in _values(value))
+        values = (entry for value in [*fields.values(), listed] for entry in _values(value))
         spec._listed = [model.name for model in _values(listed) if _is_model(model)]
-        spec._adopt(list({id(entry): entry for entry in given if _is_model(entry)}.values()))
+        spec._adopt(list({id(entry): entry for entry in values if _is_model(entry)}.values()))
         return spec
 
     def with_models(self, models: Mapping[str, ModelConfig]) -> Self:
@@ -222,8 +230,21 @@ class ModelsSpec(JobSpec):
                 raise ModelsError(f"two different models have the name {model.name}; give one of them another `name`")
 
 
-class AskingSpec(AskingConfig, RunSpec, ModelsSpec):
-    """The base of specifications whose jobs ask models."""
+class AskingSpec(RunningConfig, RunSpec, ModelsSpec):
+    """The base of specifications whose jobs ask models: limits of requests, and runs whose responses are reused."""
+
+    reuse: Annotated[list[str], Parameter(group=ASKING)] = Field(default_factory=list)
+    """other runs whose responses are used for identical requests, which saves their cost"""
+    max_requests: Annotated[int | None, Parameter(group=ASKING)] = Field(None, ge=1)
+    """stop cleanly after this many requests to models; repeat the command to resume (no limit)"""
+    max_cost: Annotated[float | None, Parameter(group=ASKING)] = Field(None, gt=0)
+    """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
+    plan: Annotated[bool, Parameter(group=ASKING)] = False
+    """send no requests; only print requests, tokens and cost per task and model"""
+    asking_workers: Annotated[int | None, Parameter(group=RUNNING)] = Field(None, ge=1, le=64)
+    """processes that send the requests on Ray, each with an equal share of the limits in --models; one sends about
+    3,000 requests a second (one for each 2,000 requests a second that these limits allow; one with --max-requests or
+    --max-cost)"""
 
     _stores: list[Location] = PrivateAttr(default_factory=list)
 
@@ -232,6 +253,43 @@ class AskingSpec(AskingConfig, RunSpec, ModelsSpec):
         from fdarx_core.storage import RunDirectory
 
         return [*self._stores, *(RunDirectory.open(other).file("responses") for other in self.reuse)]
+
+    def client_pool(self, rules: Baseline, used: Mapping[str, ModelConfig], **more: Any) -> ClientPool:
+        """Return the clients of the models that are asked, with the limits of the job, and its kind of batches.
+
+        Args:
+            rules: The built-in rules.
+            used: The models that are asked, by name.
+            more: Further fields of `ClientPool`.
+
+        Raises:
+            ModelsError: A limit of cost is set and a model has no prices, or requests can't go into batches here.
+            StorageError: The folder of batch files cannot be written.
+        """
+        from fdarx_core.llm import ModelsError
+        from fdarx_core.pipeline.asking import ClientPool, check_batch_apis
+        from fdarx_core.storage import Location
+
+        batch, files = bool(getattr(self, "batch", False)), getattr(self, "batch_files", None)
+        unpriced = [name for name, model in used.items() if model.prices is None]
+        if self.max_cost is not None and unpriced:
+            raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")
+        if batch and files:
+            raise ModelsError("--batch asks servers, and --batch-files asks none; leave one of them out")
+        if (batch or files) and self.executor == "ray":
+            option = "--batch" if batch else "--batch-files"
+            raise ModelsError(f"{option} works in this process; leave out --executor ray")
+        for name, model in used.items() if files else ():
+            if model.batch_api and model.kind != "openai":
+                raise ModelsError(
+                    f"model {name}: --batch-files writes OpenAI's format, not that of kind {model.kind}; set kind: "
+                    "openai, or batch_api: false to send its requests to its server"
+                )
+        if files and not self.plan:
+            Location(files).check_writable()
+        if batch and not self.plan:
+            check_batch_apis(used.values(), Location(self.out) / "responses")
+        return ClientPool(rules, used, self.max_requests, self.max_cost, batch=batch, batch_files=files, **more)
 
     def run(self, executor: Executor | None = None, progress: Progress | None = None) -> RunDirectory:
         """Run the job, as `RunSpec.run`. Raises AskingStopped if no more requests may be sent and it can't end so."""

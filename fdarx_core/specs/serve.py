@@ -130,11 +130,11 @@ class ServiceSettings(BaseModel):
         strategy = "question" if hypothesis == BASELINE else "qa_rag"
         postprocess = "rerank" if "rerank" in postprocessors else "none"
         best = {"strategy": strategy, "postprocess": postprocess}
-        return self.model_copy(update={name: one for name, one in best.items() if getattr(self, name) == AUTO})
+        return self.model_copy(update={name: value for name, value in best.items() if getattr(self, name) == AUTO})
 
     def default_retriever(self, offered: Sequence[str]) -> str:
         """Return the default retriever of a corpus that can be searched by those offered."""
-        return next((one for one in (self.retriever, "hybrid", "bm25") if one in offered), offered[0])
+        return next((name for name in (self.retriever, "hybrid", "bm25") if name in offered), offered[0])
 
 
 class ServiceConfig(ModelRoles):
@@ -231,9 +231,9 @@ class ServeSpec(ServiceSettings, RolesConfig, ModelsSpec):
 
     def _corpora(self) -> dict[str, str]:
         corpora: dict[str, str] = {}
-        for given in self.index:
-            named = _NAMED.fullmatch(given)
-            name, place = (named[1], named[2]) if named else (given.rstrip("/").rpartition("/")[2], given)
+        for index in self.index:
+            named = _NAMED.fullmatch(index)
+            name, place = (named[1], named[2]) if named else (index.rstrip("/").rpartition("/")[2], index)
             if name in corpora:
                 raise ValueError(f"--index: two are named {name}; give another name: NAME={place}")
             corpora[name] = place

@@ -24,18 +24,19 @@ class UnsafeFile(StorageError):
     """A column of the file has an extension type, whose values may run code when they are converted."""
 
 
-def open_parquet(source: BinaryIO | pa.Buffer | bytes, name: object) -> pq.ParquetFile:
+def open_parquet(source: BinaryIO | pa.Buffer | bytes, name: object, **options: Any) -> pq.ParquetFile:
     """Open a Parquet file.
 
     Args:
         source: a stream, or the bytes of the file.
         name: the place of the file, for error messages.
+        options: further arguments of `pyarrow.parquet.ParquetFile`.
 
     Raises:
         UnsafeFile: a column has an extension type, at any depth.
         pyarrow.ArrowException: the content is not Parquet.
     """
-    file = pq.ParquetFile(pa.BufferReader(source) if isinstance(source, (bytes, pa.Buffer)) else source)
+    file = pq.ParquetFile(pa.BufferReader(source) if isinstance(source, (bytes, pa.Buffer)) else source, **options)
     _refuse_extension_types(file.schema_arrow, name)
     return file
 

@@ -1,10 +1,9 @@
-"""Write a benchmark: Parquet files, FDARxBench's published format, Croissant metadata and the dataset card."""
+"""Write a benchmark: Parquet files, FDARxBench's published format and the dataset card."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from hashlib import file_digest
 from typing import Any
 
 import orjson
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 
 from fdarx_core.records import Label, Passage, QuestionAnswer, to_table
 from fdarx_core.records.question_types import QUESTION_TYPES, TypeNames
-from fdarx_core.storage.dataset_card import BenchmarkCounts, DataFile, croissant_metadata, dataset_card
+from fdarx_core.storage.dataset_card import BenchmarkCounts, DataFile, dataset_card
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.published import label_row, lines_file, printed_title, question_row
 from fdarx_core.storage.run_directory import RunDirectory, read_labels
@@ -66,20 +65,12 @@ def write_benchmark(run: RunDirectory, *, about: dict[str, Any]) -> dict[str, in
         for table in tables.values():
             table.flush()
     data = [table.file() for table in tables.values() if table.rows]
-    json_lines = [(name, (folder / name).size(), _digest(folder / name)) for name in sorted(names.values())]
-    (folder / "croissant.json").write_bytes(croissant_metadata(data, json_lines, about.get("started", "")))
     (folder / "README.md").write_text(dataset_card(tally, data, about))
     return {name: tally.types[name] for name in QUESTION_TYPES}
 
 
 def _line(row: dict[str, Any]) -> bytes:
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _digest(place: Location) -> str:
-    """Return the SHA-256 digest of a file in hexadecimal digits."""
-    with place.open_input() as stream:
-        return file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -117,8 +108,8 @@ class _TableWriter:
 
     def file(self) -> DataFile:
         """Return the file, after it was closed."""
-        path, size = f"{self.config}/{self.place.name}", self.place.size()
-        return DataFile(self.config, self.split, path, self.schema, self.rows, size, self.memory, _digest(self.place))
+        path = f"{self.config}/{self.place.name}"
+        return DataFile(self.config, self.split, path, self.schema, self.rows, self.place.size(), self.memory)
 
 
 def _table_of(config: str, rows: list[Any]) -> pa.Table:

@@ -137,7 +137,7 @@ class AnswerSummary:
         """Draw `sample` question ids by a hash of the seed; return all where `sample` is None or there are fewer."""
         if sample is None:
             return self.questions
-        return set(heapq.nsmallest(sample, self.questions, key=lambda one: content_id(str(seed), one)))
+        return set(heapq.nsmallest(sample, self.questions, key=lambda question: content_id(str(seed), question)))
 
 
 def _answers_of_file(location: Location, statements: ReferenceStatements) -> Iterator[CheckedAnswer | Reject]:

@@ -1,8 +1,4 @@
-"""The dataset card and the Croissant metadata of a benchmark.
-
-The card is Markdown after a YAML header, from which `datasets.load_dataset` loads the benchmark. Croissant is JSON-LD
-that describes the files, and the columns of the Parquet tables. Source: the Croissant format of MLCommons, version 1.1.
-"""
+"""The dataset card of a benchmark: Markdown after a YAML header, from which `datasets.load_dataset` loads it."""
 
 from __future__ import annotations
 
@@ -10,16 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import yaml
 from jinja2 import Environment, PackageLoader
 
-from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.storage.run_directory import LabelRows
 from fdarx_core.storage.splits import SPLITS
 
@@ -28,7 +21,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = yaml.safe_load(
 )
 """What each column contains, for `questions`, `labels` and `passages`."""
 _DATASET: Mapping[str, Any] = yaml.safe_load(files(__package__).joinpath("dataset.yaml").read_text("utf-8"))
-"""What is the same of every benchmark: names, description, keywords, license and citation."""
+"""The parts of the card that all benchmarks share: the beginning of its header, and the citation."""
 
 BASELINE, _NOBODY = "baseline", "none"
 _ROLES = ("generator", "reader", "judge")
@@ -48,7 +41,6 @@ class DataFile:
     rows: int
     size: int
     memory: int
-    sha256: str
 
 
 @dataclass(slots=True)
@@ -215,83 +207,3 @@ def audit_row(figure: Mapping[str, Any]) -> AuditRow:
         bound = f"{figure['low_bound']:.3f} to {bound}"
     questions, drugs = (f"{figure[name]:,}" for name in ("rows", "clusters"))
     return AuditRow(figure["name"], value, interval, chance, bound, questions, drugs, figure["reason"])
-
-
-_VERSION = "1.0.0"
-"""The version of the layout of the dataset. The version of a dataset ends in a digest of its content."""
-
-_CONTEXT: Mapping[str, Any] = orjson.loads(files(__package__).joinpath("templates/croissant_context.json").read_bytes())
-"""The context that the format prescribes."""
-
-_DATA_TYPES = {"string": "sc:Text", "int64": "sc:Integer", "double": "sc:Float", "bool": "sc:Boolean"}
-
-
-def croissant_metadata(data: Sequence[DataFile], lines: Sequence[tuple[str, int, str]], started: str) -> bytes:
-    """Return the content of `croissant.json`.
-
-    Args:
-        data: the Parquet files of the benchmark; each is a record set.
-        lines: name, size in bytes and SHA-256 digest of its JSON lines files.
-        started: the time at which the build began, ISO 8601; its day is the date of publication. "" for none.
-    """
-    parquet = [(file.path, file.size, file.sha256, "application/x-parquet") for file in data]
-    objects = [
-        {
-            "@type": "cr:FileObject",
-            "@id": path,
-            "name": path,
-            "contentUrl": path,
-            "contentSize": f"{size} B",
-            "encodingFormat": encoding,
-            "sha256": digest,
-        }
-        for path, size, digest, encoding in (*parquet, *((*line, "application/jsonlines") for line in lines))
-    ]
-    content = sha256("".join(str(described["sha256"]) for described in objects).encode()).hexdigest()[:16]
-    metadata = {
-        "@context": _CONTEXT,
-        "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "name": _DATASET["name"],
-        "description": _DATASET["description"],
-        "license": _DATASET["header"]["license_link"],
-        "citeAs": _DATASET["citation"],
-        "version": f"{_VERSION}+{content}",
-        **({"datePublished": started[:10]} if started else {}),
-        "inLanguage": "en",
-        "keywords": _DATASET["keywords"],
-        "distribution": objects,
-        "recordSet": [
-            {
-                "@type": "cr:RecordSet",
-                "@id": f"{file.config}/{file.split}",
-                "name": f"{file.config}/{file.split}",
-                "description": f"The rows of the configuration {file.config} in the split {file.split}: {file.rows:,}.",
-                "field": list(_fields(file.schema, f"{file.config}/{file.split}", file, ())),
-            }
-            for file in data
-        ],
-    }
-    return orjson.dumps(metadata, option=orjson.OPT_INDENT_2)
-
-
-def _fields(columns: Iterable[pa.Field], above: str, data: DataFile, path: tuple[str, ...]) -> Iterable[dict[str, Any]]:
-    """Yield the fields of columns. `path` are the names of the columns around them; theirs are read by JSONPath."""
-    described = COLUMNS["questions" if data.config in QUESTION_TYPES else data.config]
-    for column in columns:
-        kind, names = column.type, (*path, column.name)
-        entry: dict[str, Any] = {
-            "@type": "cr:Field",
-            "@id": f"{above}/{column.name}",
-            "name": column.name,
-            "description": described[".".join(names)],
-        }
-        if pa.types.is_list(kind):
-            kind, entry["isArray"] = kind.value_type, True
-        if pa.types.is_struct(kind):
-            yield {**entry, "subField": list(_fields(kind, entry["@id"], data, names))}
-            continue
-        source: dict[str, Any] = {"fileObject": {"@id": data.path}, "extract": {"column": names[0]}}
-        if path:
-            source["transform"] = {"jsonPath": column.name}
-        yield {**entry, "dataType": _DATA_TYPES[str(kind)], "source": source}

@@ -83,11 +83,11 @@ def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Rejec
     predictions: dict[tuple[str, ...], ImportedPrediction] = {}
 
     def parse(row: dict[str, Any]) -> ImportedPrediction:
-        one = _prediction(row, model)
-        key = (one.question_id, one.model, one.setting, one.retriever)
+        read = _prediction(row, model)
+        key = (read.question_id, read.model, read.setting, read.retriever)
         if key in predictions:
             raise InputError("duplicate", f"an earlier row answers it too, as {' / '.join(filter(None, key[1:]))}")
-        return predictions.setdefault(key, one)
+        return predictions.setdefault(key, read)
 
     rows = chain.from_iterable(map(_rows_of_log, logs)) if logs else read_rows(location, _NEEDED, blank=TEXT_KEYS)
     rejects = [row for row in parse_rows(rows, parse, stage=_INTAKE, id_keys=_ID) if isinstance(row, Reject)]
@@ -137,8 +137,8 @@ def _indices(item: Any) -> list[int]:
     if isinstance(item, str) and not item.strip():
         return []
     text = str(item) if isinstance(item, str | int | float) and not isinstance(item, bool) else ""
-    if one := _CITATION.fullmatch(text):
-        return [int(one[1])]
+    if single := _CITATION.fullmatch(text):
+        return [int(single[1])]
     if ends := _CITATION_RANGE.fullmatch(text):
         first, last = int(ends[1]), int(ends[2])
         if first <= last < first + _LONGEST_RANGE:

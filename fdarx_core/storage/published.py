@@ -127,8 +127,9 @@ def _heading(gold: Sequence[Passage], label: Label) -> str:
     if not gold:
         return ""
     path = f"{gold[0].section_path} > "
-    above = (one for one in label.sections if one.depth == 0 and one.path and path.startswith(f"{one.path} > "))
-    top = next(above, None)
+    top = next(
+        (part for part in label.sections if part.depth == 0 and part.path and path.startswith(f"{part.path} > ")), None
+    )
     return f"{top.number} {top.title}".strip() if top else printed_title(gold[0])
 
 

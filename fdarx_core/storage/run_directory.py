@@ -238,8 +238,10 @@ def _existing_run(
     earlier = _read_info(root)
     if earlier["job"] != job:
         raise RunConflict(f"{root} holds a run of the job {earlier['job']}, not {job}; choose another --out")
-    options = (earlier["config"], config)
-    before, now = (flat_options({name: one[name] for name in one if name not in by_content}) for one in options)
+    before, now = (
+        flat_options({name: value for name, value in options.items() if name not in by_content})
+        for options in (earlier["config"], config)
+    )
     names = (name for name in sorted(before.keys() | now.keys()) if before.get(name, _UNSET) != now.get(name, _UNSET))
     if changed := "; ".join(
         f"{name}: was {_option_text(before, name)}, now {_option_text(now, name)}" for name in names

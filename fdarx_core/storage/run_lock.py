@@ -34,8 +34,7 @@ HEARTBEAT_TIMEOUT_S = 4 * HEARTBEAT_S
 """A job without a heartbeat for so many seconds, by the clock of the observer, is dead."""
 
 _LOCK_FILE = ".lock"
-_POLL_S = 0.5
-_TURN_POLL_S = 0.1
+_POLL_S = 0.2
 _RELEASE_TIMEOUT_S = 3.0
 _LOG = logging.getLogger(__name__)
 
@@ -81,12 +80,12 @@ def folder_lock(place: Location) -> Iterator[Callable[[], bool]]:
             yield lambda: True
             return
         owner = f"process {os.getpid()} on {socket.gethostname()}"
-        turn = QueuedClaim(place, owner, Epoch(place.address, uuid4().hex))
-        turn.start()
+        claim = Heartbeat(place, owner, Epoch(place.address, uuid4().hex), of_run=False)
+        claim.start()
         try:
-            yield turn.is_held
+            yield claim.is_held
         finally:
-            turn.stop()
+            claim.stop()
 
 
 def _locked_in_turn(stream: BinaryIO) -> bool:
@@ -146,8 +145,8 @@ def _flock(stream: BinaryIO, *, wait: bool) -> None:
 class _Claim:
     """The content of a claim's file.
 
-    `token` is that of the job's epoch. `beat` grows with each heartbeat. `holds` says that the job writes the run;
-    before, it looks for other jobs. `number` is the place in the queue of a `QueuedClaim`, 0 before it has one.
+    `token` is that of the job's epoch. `beat` grows with each heartbeat. `number` is the place in the queue, 0 before
+    there is one. `holds` says that the turn of this claim has come.
     """
 
     token: str
@@ -158,21 +157,28 @@ class _Claim:
 
 
 class Heartbeat:
-    """The claim of this process on a folder, and the thread that renews it."""
+    """The claim of this process on a folder, and the thread that renews it.
 
-    def __init__(self, root: Location, owner: str, epoch: Epoch) -> None:
-        self._root, self._epoch = root, epoch
+    Claims take numbers and are served in their order. This needs no atomic writes, only that others see a claim once it
+    is written. Source: Lamport, A new solution of Dijkstra's concurrent programming problem, 1974 (the bakery
+    algorithm).
+
+    `of_run`: the folder is a run, which does not wait for a job that lives, and whose outputs are committed by epochs.
+    """
+
+    def __init__(self, root: Location, owner: str, epoch: Epoch, *, of_run: bool = True) -> None:
+        self._root, self._epoch, self._of_run = root, epoch, of_run
         self._claim = _Claim(epoch.token, owner)
         self._file = self._file_of(self._claim)
         self._writing = threading.Lock()
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Return once this process holds the folder. Raises RunConflict where another living job holds it."""
+        """Return once this process holds the folder. Raises RunConflict where another living job has the run."""
         self._write()
         threading.Thread(target=self._renew, name="claim", daemon=True).start()
         try:
-            self._await_others()
+            self._await_turn()
             self._write(holds=True)
             self._epoch.check()  # this process may have been suspended, and taken for dead, before it held the folder
         except BaseException:
@@ -184,68 +190,57 @@ class Heartbeat:
         self._stopped.set()
         if self._writing.acquire(timeout=_RELEASE_TIMEOUT_S):
             with suppress(StorageError), retry_limit(_RELEASE_TIMEOUT_S):
-                self._end_own()
+                if self._of_run and not self._epoch.has_ended():
+                    # The next job finds no claim by which it could end the epoch, and workers may live on.
+                    self._epoch.end(f"the job that wrote it ({self._claim.owner}) has released it")
                 remove(self._file)
 
-    def _end_own(self) -> None:
-        """End the epoch: the next job finds no claim by which it could do this, and workers may live on."""
-        if not self._epoch.has_ended():
-            self._epoch.end(f"the job that wrote it ({self._claim.owner}) has released it")
-
-    def _await_others(self) -> None:
-        """Return when all other claims are gone or dead. Of two jobs that start, that with the lower token goes on."""
-        first_seen: dict[str, tuple[int, float]] = {}
-        while others := self._others(self._files()):
-            for other in others:
-                if other.token not in first_seen:
-                    first_seen[other.token] = other.beat, time.monotonic()
+    def _await_turn(self) -> None:
+        """Return when all claims with lower numbers are gone or dead."""
+        self._write(number=1 + max((other.number for other in self._others()), default=0))
+        own = self._claim.number, self._claim.token
+        seen: dict[str, tuple[int, float]] = {}
+        while ahead := [other for other in self._others() if (other.number, other.token) < own]:
+            for other in ahead:
+                if other.token not in seen and self._of_run:
                     message = "%s: looking, for up to %.0f s, whether %s still lives"
                     _LOG.warning(message, self._root, HEARTBEAT_TIMEOUT_S, other.owner)
-                beat, seen_at = first_seen[other.token]
-                lives = other.beat != beat
-                if lives and (other.holds or other.token < self._claim.token):
+                beat, seen_at = seen.setdefault(other.token, (other.beat, time.monotonic()))
+                if other.beat != beat and self._of_run:
                     raise _conflict(self._root, other.owner)
-                if not lives and time.monotonic() - seen_at > HEARTBEAT_TIMEOUT_S:
-                    _LOG.warning("%s: it does not, going on", self._root)
-                    self._bury(other)
+                if other.beat != beat:
+                    seen[other.token] = other.beat, time.monotonic()
+                elif time.monotonic() - seen_at > HEARTBEAT_TIMEOUT_S:
+                    _LOG.warning("%s: %s has ended without releasing it, going on", self._root, other.owner)
+                    why = "because this one had not renewed its claim"
+                    self._epoch_of(other).end(f"another job ({self._claim.owner}) has taken the run over, {why}")
+                    remove(self._file_of(other))
             time.sleep(_POLL_S)
-
-    def _bury(self, other: _Claim) -> None:
-        """End the epoch of a silent job, and remove its claim."""
-        why = "because this one had not renewed its claim"
-        self._epoch_of(other).end(f"another job ({self._claim.owner}) has taken the run over, {why}")
-        remove(self._file_of(other))
 
     def _renew(self) -> None:
         """Write a heartbeat every few seconds; interrupt the main thread when another job has taken over."""
         while not self._stopped.wait(HEARTBEAT_S):
             with suppress(StorageError):  # a server that does not answer is unreachable for other jobs too
                 if self._claim.holds and not self.is_held():
-                    if not self._stopped.is_set():  # else this process has released the folder
-                        self._give_up()
+                    if self._of_run and not self._stopped.is_set():  # else this process has released the run
+                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     return
                 self._write()
-
-    def _give_up(self) -> None:
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     def is_held(self) -> bool:
         """Return whether no other job has taken the folder; of two that hold it, that with the lower token goes on."""
         if self._epoch.has_ended():
             return False
-        for other in self._others(self._files()):
+        for other in self._others():
             if other.holds and other.token < self._claim.token:
                 if not self._epoch.has_ended():  # it may have, while this process was suspended in these lines
                     self._epoch.end(f"another job ({other.owner}) has taken the run over at the same time")
                 return False
         return True
 
-    def _files(self) -> list[Location]:
-        return (self._root / ".claims").list()
-
-    def _others(self, files: list[Location]) -> list[_Claim]:
+    def _others(self) -> list[_Claim]:
         """Read the claims of other jobs whose epoch has not ended: one that slept may write its old claim anew."""
-        claims = [_read(file) for file in files if file != self._file]
+        claims = [_read(file) for file in (self._root / ".claims").list() if file != self._file]
         return [claim for claim in claims if claim is not None and not self._epoch_of(claim).has_ended()]
 
     def _epoch_of(self, claim: _Claim) -> Epoch:
@@ -261,40 +256,11 @@ class Heartbeat:
         return self._root / f".claims/{claim.token}.json"
 
 
-class QueuedClaim(Heartbeat):
-    """The claim of a process that waits until those before it have released the folder.
-
-    It needs no atomic writes, only that others see a claim once it is written. A claim without heartbeat is removed.
-    Source: Lamport, A new solution of Dijkstra's concurrent programming problem, 1974 (the bakery algorithm).
-    """
-
-    def _end_own(self) -> None:
-        """Leave the epoch as it is: nothing is committed by it."""
-
-    def _await_others(self) -> None:
-        before = self._others(self._files())
-        self._write(number=1 + max((one.number for one in before), default=0))
-        own = self._claim.number, self._claim.token
-        seen: dict[str, tuple[int, float]] = {}
-        while ahead := [one for one in self._others(self._files()) if (one.number, one.token) < own]:
-            for other in ahead:
-                beat, since = seen.get(other.token, (-1, 0.0))
-                if other.beat != beat:
-                    seen[other.token] = other.beat, time.monotonic()
-                elif time.monotonic() - since > HEARTBEAT_TIMEOUT_S:
-                    _LOG.warning("%s: %s has ended without releasing it, going on", self._root, other.owner)
-                    self._bury(other)
-            time.sleep(_TURN_POLL_S)
-
-    def _give_up(self) -> None:
-        """Leave it to the holder to ask whether the folder is still held."""
-
-
 def _read(file: Location) -> _Claim | None:
     """Return None for a file that is no claim, and for a claim that was removed since the files were listed."""
     try:
         found = json.loads(file.read_bytes())
-        return _Claim(**{one.name: found[one.name] for one in fields(_Claim) if one.name in found})
+        return _Claim(**{part.name: found[part.name] for part in fields(_Claim) if part.name in found})
     except Unreachable:
         raise
     except (StorageError, ValueError, TypeError):

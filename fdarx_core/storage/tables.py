@@ -232,7 +232,7 @@ def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]
 def text_at(row: dict[str, Any], *keys: str) -> str:
     """Return the first value under the keys that is a whole number or a text that is not blank, else ""."""
     values = (row.get(key) for key in keys)
-    texts = (str(one).strip() for one in values if isinstance(one, str | int) and not isinstance(one, bool))
+    texts = (str(value).strip() for value in values if isinstance(value, str | int) and not isinstance(value, bool))
     return next(filter(None, texts), "")
 
 

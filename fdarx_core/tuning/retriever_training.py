@@ -22,9 +22,8 @@ from fdarx_core.retrieval.retrievers import Collection, Queries, get_retriever, 
 from fdarx_core.storage import RunDirectory, write_records
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
 from fdarx_core.storage.run_directory import LabelRows, read_labels
-from fdarx_core.tuning.cited_pairs import SIBLINGS, distractors
 from fdarx_core.tuning.evaluation import BASE, TUNED, base_and_tuned, write_changes
-from fdarx_core.tuning.pairs import NEEDED, PARTS, TrainingPair, near_duplicate_groups, part_of
+from fdarx_core.tuning.pairs import NEEDED, PARTS, SIBLINGS, TrainingPair, distractors, near_duplicate_groups, part_of
 from fdarx_core.tuning.trainer import (
     LossPoint,
     Report,

@@ -27,23 +27,22 @@ def check_numbers(pair: TextPair, judgement: Judgement) -> Judgement:
     return Inference(UNDECIDED, UNDECIDED, UNDECIDED, 0, 0, f"number: {missing} is not in the text")
 
 
-def missing_number(pair: TextPair, plain: Collection[float] = ()) -> str:
+def missing_number(pair: TextPair) -> str:
     """Return the first number or dosing interval of a statement that its text does not hold, "" for none.
 
     Numbers with a unit or bound are compared, and others from `LEAST_PLAIN`. The question and the titles may hold them
     too. Amounts are compared in base units: 1 g is 1000 mg, twice a day is every 12 hours. A number that the text gives
     without a unit, as the cells of a table do, may have any. Of two equal amounts, one at least and one at most differ.
-    Numbers without a unit may also be among those of `plain`.
     """
-    return number_not_in(pair.hypothesis, (pair.premise, pair.beside, pair.heading, pair.question), plain)
+    return number_not_in(pair.hypothesis, (pair.premise, pair.beside, pair.heading, pair.question))
 
 
 def number_not_in(statement: str, texts: Iterable[str], plain: Collection[float] = ()) -> str:
     """Return the first number or dosing interval of a statement that none of some texts holds, "" for none.
 
-    Numbers are compared as `missing_number` says. An amount that the statement computes is not missing: a dose for a
-    weight, as 100 mg of 5 mg/kg for 20 kg, or half of an amount that it calls half. Each text is read once, and then
-    kept.
+    Numbers are compared as `missing_number` says; those without a unit may also be among `plain`. An amount that the
+    statement computes is not missing: a dose for a weight, as 100 mg of 5 mg/kg for 20 kg, or half of an amount that it
+    calls half. Each text is read once, and then kept.
     """
     intervals, rest, _ = _numbers(statement)
     said = [one for _, _, one in find_quantities(rest)]

@@ -1,1 +1,1 @@
-"""The HTTP service: an ASGI application over any backend that searches corpora and asks models."""
+"""The HTTP service: an ASGI application over the deployments that search corpora and ask models."""

@@ -168,7 +168,7 @@ class ConcurrencyLimiter:
         self._active[client] -= 1
         self._on_change(-1)
         while next_ones := [entry for entry in self._waiting if self._may_start(entry[0])]:
-            entry = min(next_ones, key=lambda one: (self._active[one[0]], self._last_start.get(one[0], 0)))
+            entry = min(next_ones, key=lambda waiting: (self._active[waiting[0]], self._last_start.get(waiting[0], 0)))
             self._waiting.remove(entry)
             self._start(entry[0])
             entry[1].set_result(None)

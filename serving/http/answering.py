@@ -8,26 +8,31 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from fdarx_core.rag.flow import RetrievalResult
+from fdarx_core.rag.flow import PHASES, RetrievalResult
 from fdarx_core.rag.gate import INSTRUCTIONS_WITHHELD, GateReport, repeats
 from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer
 from fdarx_core.rag.query import RagQuery
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
-from fdarx_core.records import Citation, NumberDifference, OtherLabel, Response, SearchHit
+from fdarx_core.records import Citation, Response, SearchHit
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import ServiceSettings
-from serving.http.backend import Record, ServedCorpus, ServiceBackend, Unavailable
+from serving.backend import RayServeBackend
+from serving.http.backend import Record, ServedCorpus, Unavailable
 from serving.http.feedback import FeedbackFile
 from serving.http.logs import RequestLog
 from serving.http.responses import ApiError, unknown_name_error
-from serving.http.schemas import SearchFilter, SearchRequest
-
-_PHASES = ("rewrite", "search", "postprocess")
-_SHOWN = (
-    *("document_id", "title", "section", "section_code", "section_number", "table_header"),
-    *("text", "set_id", "drug", "moieties"),
+from serving.http.schemas import (
+    AbsentDrugReply,
+    AnswerReply,
+    LocatedCitation,
+    RetrievedPassage,
+    SearchFilter,
+    SearchReply,
+    SearchRequest,
+    reply_fields,
 )
-_SHOWN_OF_LABEL = ("labeler", "document_type", "document_type_name", "version", "effective_date")
+
 _MAX_NAMES = 5
 _NO_MATCH = (
     "Nothing in {!r} matches the filter; GET /v1/names and /v1/filters list values; exclude may leave too much out."
@@ -38,7 +43,7 @@ class AnswerService:
     """Retrieves passages and answers questions; records metrics and fills in the request's log."""
 
     def __init__(
-        self, backend: ServiceBackend, settings: ServiceSettings, record: Record, feedback: FeedbackFile | None = None
+        self, backend: RayServeBackend, settings: ServiceSettings, record: Record, feedback: FeedbackFile | None = None
     ) -> None:
         self._backend, self._settings, self._record, self._feedback = backend, settings, record, feedback
 
@@ -59,7 +64,7 @@ class AnswerService:
         if (answered := await self._backend.answer(corpus.name, query)) is None:
             raise await self._no_match(corpus, query)
         result, answer = answered
-        return self._finish(self._unanswered(corpus, query, result, log, started), result, answer, log, started)
+        return self._finish(self._reply(corpus, query, result, log, started), result, answer, log, started)
 
     async def stream(self, asked: SearchRequest, log: RequestLog) -> AsyncGenerator[AnswerPiece | dict[str, Any], None]:
         """Yield an AnswerReply without an answer, the pieces of the answer, and the complete AnswerReply.
@@ -72,8 +77,8 @@ class AnswerService:
             result = await anext(events)
             if not isinstance(result, RetrievalResult):
                 raise await self._no_match(corpus, query)
-            reply = self._unanswered(corpus, query, result, log, started)
-            yield reply
+            reply = self._reply(corpus, query, result, log, started)
+            yield reply | self._answer_fields(CitedAnswer(""))
             async for event in events:
                 if isinstance(event, AnswerPiece):
                     yield event
@@ -103,15 +108,15 @@ class AnswerService:
             raise ApiError(422, message, param="candidates", code="invalid")
         if postprocess == "none" and not STRATEGIES[strategy].calls(question):
             candidates = k  # a single search needs no pooling: more candidates would be ranked for nothing
-        excluded = tuple(name for one in asked.exclude if (name := one.strip()))
+        excluded = tuple(name for text in asked.exclude if (name := text.strip()))
         filter = (asked.filter or SearchFilter()).chunk_filter(excluded)
         log.corpus, log.strategy, log.retriever, log.postprocess = corpus.name, strategy, retriever, postprocess
         return corpus, RagQuery(question, k, strategy, retriever, postprocess, candidates, filter, tuple(asked.turns()))
 
     async def _no_match(self, corpus: ServedCorpus, query: RagQuery) -> ApiError:
         """Return the error where the filter leaves no passage, with names that are similar."""
-        given = [name for name in (query.filter.drug, query.filter.title) if name]
-        names = [await similar_names(self._backend, corpus.name, name) for name in given]
+        wanted = [name for name in (query.filter.drug, query.filter.title) if name]
+        names = [await similar_names(self._backend, corpus.name, name) for name in wanted]
         return ApiError(404, _NO_MATCH.format(corpus.name) + "".join(names), param="filter", code="no_match")
 
     def _reply(
@@ -121,41 +126,22 @@ class AnswerService:
         log.passages = len(result.contexts)
         for phase, seconds in result.seconds.items():
             self._record("fdarx_phase_seconds", seconds, phase=phase)
-        timings = {phase: _ms(result.seconds.get(phase, 0.0)) for phase in _PHASES}
+        timings = {phase: _ms(result.seconds.get(phase, 0.0)) for phase in PHASES}
         texts = [result.question, *(search.text for search in result.searches)]
         standalone_text, *searches = _without_instructions(texts, query.question, result)
         return {
+            **reply_fields(SearchReply, query),
             "id": log.request_id,
-            "question": query.question,
             "standalone_question": standalone_text,
             "degraded": degraded_parts(result, None),
             "passages": [_passage(number, hit) for number, hit in enumerate(result.contexts, 1)],
             "corrections": [{"written": written, "name": name} for written, name in result.corrections],
-            "absent": [
-                {
-                    "name": one.name,
-                    "medicine": one.medicine,
-                    "nearest": one.nearest,
-                    "mentions": one.mentions,
-                    "mentioned_by": [_other_label(label) for label in one.mentioned_by],
-                }
-                for one in result.absent
-            ],
-            "strategy": query.strategy,
-            "retriever": query.retriever,
-            "postprocess": query.postprocess,
+            "absent": [reply_fields(AbsentDrugReply, drug) for drug in result.absent],
             "searches": searches,
             "timings_ms": {**timings, "answer": 0.0, "total": _ms(time.monotonic() - started)},
             "index": {"corpus": corpus.name, "version": result.version},
             **_asked(result),
         }
-
-    def _unanswered(
-        self, corpus: ServedCorpus, query: RagQuery, result: RetrievalResult, log: RequestLog, started: float
-    ) -> dict[str, Any]:
-        """Return an AnswerReply without an answer."""
-        reply = self._reply(corpus, query, result, log, started) | _answer_fields(CitedAnswer(""))
-        return reply | {"model": self._backend.answerer, "signature": ""}
 
     def _finish(
         self, reply: dict[str, Any], result: RetrievalResult, answer: CitedAnswer, log: RequestLog, started: float
@@ -165,7 +151,7 @@ class AnswerService:
         asked = _asked(result, [*answer.responses, *answer.checks])
         whole = {
             **reply,
-            **_answer_fields(answer),
+            **self._answer_fields(answer),
             "degraded": degraded_parts(result, answer),
             "passages": [passage | {"cited": passage["n"] in answer.cited} for passage in reply["passages"]],
             "timings_ms": reply["timings_ms"] | took,
@@ -181,12 +167,17 @@ class AnswerService:
         self._record_degraded(whole, log)
         return whole
 
+    def _answer_fields(self, answer: CitedAnswer) -> dict[str, Any]:
+        """Return the fields of an AnswerReply that an answer has itself, and its model."""
+        own = {"answer": answer.text, "citations": [_citation(citation) for citation in answer.citations]}
+        return {**reply_fields(AnswerReply, answer), **own, "model": self._backend.answerer, "signature": ""}
+
     def _record_gate(self, gate: GateReport, log: RequestLog) -> None:
         log.supported, log.unsupported, log.undecided = gate.supported, gate.unsupported, gate.undecided
         log.uncited, log.dropped = gate.uncited, len(gate.dropped)
         outcomes = Counter(supported=gate.supported, undecided=gate.undecided, kept_uncited=gate.uncited)
         outcomes["unsupported"] = gate.unsupported
-        outcomes.update(one.reason for one in gate.dropped)
+        outcomes.update(statement.reason for statement in gate.dropped)
         for outcome, count in outcomes.items():
             if count:
                 self._record("fdarx_gate_statements", count, outcome=outcome)
@@ -197,21 +188,7 @@ class AnswerService:
             self._record("fdarx_degraded", reason=log.degraded)
 
 
-def _answer_fields(answer: CitedAnswer) -> dict[str, Any]:
-    """Return the fields of an AnswerReply that an answer has itself."""
-    return {
-        "answer": answer.text,
-        "refused": answer.refused,
-        "withheld": answer.withheld,
-        "statements": answer.statements,
-        "citations": [_citation(one) for one in answer.citations],
-        "gate": answer.gate,
-        "columns": answer.columns,
-        "groups": answer.groups,
-    }
-
-
-def select_corpus(name: str | None, backend: ServiceBackend) -> ServedCorpus:
+def select_corpus(name: str | None, backend: RayServeBackend) -> ServedCorpus:
     """Return the named corpus, by default the first. Raises ApiError 422, or Unavailable while none is loaded."""
     corpora = backend.corpora()
     if not corpora:
@@ -221,10 +198,10 @@ def select_corpus(name: str | None, backend: ServiceBackend) -> ServedCorpus:
     return corpora[name]
 
 
-async def similar_names(backend: ServiceBackend, corpus: str, name: str) -> str:
+async def similar_names(backend: RayServeBackend, corpus: str, name: str) -> str:
     """Return a sentence with the names of drugs or documents that begin like a name, "" where there are none."""
-    names = [one.name for one in await backend.names(corpus, name.strip()[:4], _MAX_NAMES)]
-    return f" Names that are similar: {', '.join(names)}." if names else ""
+    completions = await backend.look_up(corpus, IndexReader.names, name.strip()[:4], _MAX_NAMES)
+    return f" Names that are similar: {', '.join(found.name for found in completions)}." if completions else ""
 
 
 def _check_known(name: str, known: Sequence[str], param: str) -> None:
@@ -236,7 +213,7 @@ def degraded_parts(result: RetrievalResult, reply: CitedAnswer | None) -> str | 
     """Return the parts that failed, by fixed names, or None; the servers' own messages are not shown to clients."""
     missing = dict.fromkeys(_first_parts(line, 2) for line in result.missing)
     if reply and reply.reason:
-        own = next((one.reason for one in reply.responses if one.reason), "")
+        own = next((response.reason for response in reply.responses if response.reason), "")
         missing[f"answer: {own or _first_parts(reply.reason, 1)}"] = None
     return "; ".join(missing) or None
 
@@ -246,32 +223,14 @@ def _first_parts(line: str, count: int) -> str:
     return ": ".join(line.split(": ")[:count])
 
 
-def _citation(one: Citation) -> dict[str, Any]:
-    place = {"n": one.n, "title": one.hit.title, "section": one.hit.section}
-    place |= {"start": one.start, "end": one.end, "page": one.page, "quote": one.quote}
-    statement_start, statement_end = one.statement
-    place |= {"statement_start": statement_start, "statement_end": statement_end, "verdict": one.verdict}
-    place |= {"uploaded_by": one.uploaded_by}
-    return place | {"differences": [_difference(each) for each in one.differences]}
+def _citation(citation: Citation) -> dict[str, Any]:
+    start, end = citation.statement
+    return {**reply_fields(LocatedCitation, citation, citation.hit), "statement_start": start, "statement_end": end}
 
 
 def _passage(number: int, hit: SearchHit) -> dict[str, Any]:
-    shown = {name: getattr(hit, name) for name in _SHOWN}
-    label = {name: getattr(hit.label, name) for name in _SHOWN_OF_LABEL}
-    scores = {"score": hit.score, "rerank": hit.rerank}
-    others = {"copies": hit.copies, "copied_by": [_other_label(one) for one in hit.copied_by]}
-    others["differences"] = [_difference(one) for one in hit.differences]
-    place = {"url": hit.url, "page": hit.chunk.page, "uploaded_by": hit.uploaded_by}
-    return {"n": number, "chunk_id": hit.chunk.id, **shown, **label, **others, **place, **scores, "cited": False}
-
-
-def _other_label(one: OtherLabel) -> dict[str, str]:
-    return {"set_id": one.set_id, "drug": one.drug, "effective_date": one.effective_date}
-
-
-def _difference(one: NumberDifference) -> dict[str, Any]:
-    others = [_other_label(other) | {"sentence": other.text} for other in one.others]
-    return {"sentence": one.sentence, "others": others}
+    own = {"n": number, "chunk_id": hit.chunk.id, "cited": False}
+    return {**reply_fields(RetrievedPassage, hit, hit.chunk, hit.label), **own}
 
 
 def _asked(result: RetrievalResult, answers: Sequence[Response] = ()) -> dict[str, Any]:
@@ -289,7 +248,7 @@ def _asked(result: RetrievalResult, answers: Sequence[Response] = ()) -> dict[st
 
 def _without_instructions(texts: Sequence[str], question: str, result: RetrievalResult) -> list[str]:
     """Return texts to search with; one in which a model repeats its instructions is withheld."""
-    prompts = [RAG_TASKS[one.task].prompt.system for one in result.rewritten]
+    prompts = [RAG_TASKS[response.task].prompt.system for response in result.rewritten]
     return [
         INSTRUCTIONS_WITHHELD if text != question and any(repeats(text, prompt) for prompt in prompts) else text
         for text in texts

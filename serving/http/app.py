@@ -20,10 +20,12 @@ from starlette.staticfiles import StaticFiles
 from fdarx_core.documents import READ_ENDINGS
 from fdarx_core.rag.gated_reply import AnswerPiece
 from fdarx_core.rag.strategies import STRATEGIES
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import ServiceSettings
+from serving.backend import RayServeBackend
 from serving.http.access import ApiKeys
 from serving.http.answering import AnswerService, select_corpus
-from serving.http.backend import Record, ServiceBackend
+from serving.http.backend import Record
 from serving.http.chat import chat_routes
 from serving.http.feedback import FeedbackFile, feedback_routes
 from serving.http.labels import label_routes
@@ -45,10 +47,12 @@ from serving.http.schemas import (
     CorporaReply,
     FiltersReply,
     NamesReply,
+    NeighborChunk,
     PassageReply,
     SearchReply,
     SearchRequest,
     ShortText,
+    reply_fields,
 )
 from serving.http.uploads import upload_routes
 
@@ -57,7 +61,6 @@ _Prefix = Annotated[ShortText, Query(description="Text that names begin with or 
 _Labeler = Annotated[ShortText, Query(description="Text that labelers contain. Empty: any labeler.")]
 _Limit = Annotated[int, Query(ge=1, le=100, description="Maximum number of names.")]
 _ChunkId = Annotated[ShortText, PathParameter(description="The `chunk_id` of a retrieved passage.")]
-_NEAR = ("title", "section", "text")
 _DEFAULTS = ("strategy", "postprocess", "k", "candidates", "longest_question")
 
 
@@ -81,7 +84,7 @@ def answer_routes(service: AnswerService) -> APIRouter:
         log = request_log(request.scope)
         if body.stream:
             events = service.stream(body, log)
-            return EventStream(_events(await anext(events), events), log)
+            return EventStream(_events(await anext(events), events))
         return json_reply(await service.answer(body, log))
 
     @router.post("/search", response_model=SearchReply, response_description="The passages found.")
@@ -104,7 +107,7 @@ async def _events(
                 yield sse_event("done", event)
 
 
-def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRouter:
+def lookup_routes(backend: RayServeBackend, settings: ServiceSettings) -> APIRouter:
     """Return the routes GET /v1/corpora, /names, /filters and /passages, for building requests and citing."""
     router = APIRouter(prefix="/v1", tags=["Corpora"], responses=error_responses())
     uploaders = ApiKeys.of(settings).uploaders
@@ -114,7 +117,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
         """List the corpora, strategies and post-processors, and the defaults of requests."""
         served = backend.corpora()
         candidates = settings.candidates
-        strategies = [{"name": name, "title": one.title(candidates)} for name, one in STRATEGIES.items()]
+        strategies = [{"name": name, "title": strategy.title(candidates)} for name, strategy in STRATEGIES.items()]
         first = next(iter(served.values()), None)
         defaults = {
             "corpus": first and first.name,
@@ -137,26 +140,25 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
     async def names(request: Request, corpus: _Corpus = None, prefix: _Prefix = "", limit: _Limit = 10) -> Response:
         """Complete the name of a drug, by any of its names, or of a document."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        return json_reply({"names": await backend.names(name, prefix, limit)})
+        return json_reply({"names": await backend.look_up(name, IndexReader.names, prefix, limit)})
 
     @router.get("/filters", response_model=FiltersReply)
     async def filters(request: Request, corpus: _Corpus = None, labeler: _Labeler = "", limit: _Limit = 10) -> Response:
         """List the sections, types of labels and labelers by which a search can be filtered."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        return json_reply(await backend.filter_values(name, labeler, limit))
+        return json_reply(await backend.look_up(name, IndexReader.filter_values, labeler, limit))
 
     @router.get("/passages/{chunk_id}", response_model=PassageReply, responses=error_responses(404))
     async def passage(request: Request, chunk_id: _ChunkId, corpus: _Corpus = None) -> Response:
         """Return a passage with its section."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        found = await backend.passage(name, chunk_id)
+        found = await backend.look_up(name, IndexReader.passage, chunk_id)
         if found is None:
             message = f"There is no passage {chunk_id[:60]!r} in {name!r}; a newer index may have others: search again."
             raise ApiError(404, message, param="chunk_id", code="no_passage")
         chunk, around = found
         neighbors = [
-            {"chunk_id": near.id, **{name: getattr(near, name) for name in _NEAR}, "here": near == chunk}
-            for near in around
+            {**reply_fields(NeighborChunk, near), "chunk_id": near.id, "here": near == chunk} for near in around
         ]
         file = re.split(r"[!/\\]", chunk.source)[-1]  # without the path on the server
         about = {"chunk": replace(chunk, source=file), "uploaded_by": chunk.uploaded_by}
@@ -165,7 +167,7 @@ def lookup_routes(backend: ServiceBackend, settings: ServiceSettings) -> APIRout
     return router
 
 
-def health_routes(backend: ServiceBackend) -> APIRouter:
+def health_routes(backend: RayServeBackend) -> APIRouter:
     """Return the routes GET /healthz and GET /readyz, which need no key, for load balancers and supervisors."""
     router = APIRouter(tags=["Health"])
 
@@ -195,7 +197,7 @@ _SECURITY = {
 }
 
 
-def make_app(backend: ServiceBackend, settings: ServiceSettings, record: Record) -> FastAPI:
+def make_app(backend: RayServeBackend, settings: ServiceSettings, record: Record) -> FastAPI:
     """Build the application.
 
     Raises ValueError where the file of keys or of feedback can't be used, or the default post-processing is missing.

@@ -1,17 +1,15 @@
-"""Interfaces that the HTTP service needs from its surroundings: the backend that searches and answers, and metrics."""
+"""What the HTTP service and the deployments behind it share: corpora, parts of streamed answers, outages, metrics."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
-from fdarx_core.pipeline.uploading import UploadedDocuments
 from fdarx_core.rag.flow import RetrievalResult
 from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer
-from fdarx_core.rag.query import RagQuery
-from fdarx_core.records import Chunk
-from fdarx_core.retrieval.index import FilterValue, LabelSection, NameCompletion
+
+FoundT = TypeVar("FoundT")
 
 Record = Callable[..., None]
 """Records a value of a metric, as `serving.metrics.record` does: record(name, value, **labels). It is called in the
@@ -43,61 +41,3 @@ class ServedCorpus:
     chunks: int
     documents: int
     retrievers: tuple[str, ...]
-
-
-class ServiceBackend(Protocol):
-    """Corpora and models behind the HTTP service. Methods are called in the event loop, concurrently.
-
-    A question is answered in one call, where its index is. Methods raise Unavailable or Overloaded; a model that is
-    down is no error: the result then says what is missing.
-
-    Attributes:
-        answerer: name of the model that writes the answers.
-        hypothesis: name of the model that writes hypothetical answers.
-        postprocessors: the available ones of `none`, `rerank` and `score`.
-    """
-
-    @property
-    def answerer(self) -> str: ...
-    @property
-    def hypothesis(self) -> str: ...
-    @property
-    def postprocessors(self) -> Sequence[str]: ...
-
-    def corpora(self) -> Mapping[str, ServedCorpus]:
-        """Return the corpora by name, as of the last update; the first is the default."""
-
-    async def search(self, corpus: str, query: RagQuery) -> RetrievalResult | None:
-        """Return the passages for a question; None where no passage passes its filter."""
-
-    async def answer(self, corpus: str, query: RagQuery) -> tuple[RetrievalResult, CitedAnswer] | None:
-        """Return the passages for a question, and the answer from them; None as for `search`."""
-
-    def stream_answer(self, corpus: str, query: RagQuery) -> AsyncGenerator[AnswerEvent, None]:
-        """Yield what `search` returns, then the pieces of the answer, and at the end the answer."""
-
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        """Return names of drugs or documents by a prefix, as `NameCompleter` completes them."""
-
-    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        """Return the values of the filters section, document_type and labeler, of labelers those with this text."""
-
-    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        """Return a chunk, and the chunks of its section in order, itself included; where it is alone, its neighbors.
-
-        None where the index has no such chunk.
-        """
-
-    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        """Return a section of a label, as `find_section` finds it."""
-
-    async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
-        """Add the documents of a client's file to a corpus as `UploadIndexer.add` does.
-
-        Returns once searches find them; where the call is cancelled, the file is not read any further.
-
-        Raises Unavailable for a backend that takes no documents.
-        """
-
-    async def ready(self) -> Mapping[str, str]:
-        """Return the parts that are not ready, with the reason; empty where all are."""

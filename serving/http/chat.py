@@ -19,8 +19,8 @@ from fdarx_core.rag.gate import dropped_text
 from fdarx_core.rag.gated_reply import AnswerPiece
 from fdarx_core.rag.query import Turn
 from fdarx_core.rag.strategies import STRATEGIES
+from serving.backend import RayServeBackend
 from serving.http.answering import AnswerService
-from serving.http.backend import ServiceBackend
 from serving.http.logs import request_log
 from serving.http.responses import (
     STREAMED,
@@ -134,7 +134,7 @@ class ModelsReply(BaseModel):
     data: list[ModelInfo]
 
 
-def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
+def chat_routes(backend: RayServeBackend, service: AnswerService) -> APIRouter:
     """Return the routes POST /v1/chat/completions and GET /v1/models."""
     router = APIRouter(prefix="/v1", tags=["Chat"], responses=error_responses())
     chat_responses = STREAMED | error_responses(400, 404)
@@ -169,7 +169,7 @@ def chat_routes(backend: ServiceBackend, service: AnswerService) -> APIRouter:
             usage = bool(body.stream_options and body.stream_options.include_usage)
             events = service.stream(asked, log)
             await anext(events)  # what can't be answered is an error reply
-            return EventStream(_chunks(events, head, usage), log)
+            return EventStream(_chunks(events, head, usage))
         reply = await service.answer(asked, log)
         message = {"role": "assistant", "content": _content(reply)}
         choices = [{"index": 0, "message": message, "finish_reason": _finish_reason(reply)}]
@@ -240,8 +240,8 @@ def _conversation(messages: Sequence[ChatMessage]) -> tuple[str, list[Turn]]:
     turns = list[Turn]()
     for message in messages[:place]:
         # parts of other types in earlier messages are ignored
-        given = message.content
-        parts = [part.get("text") for part in given] if isinstance(given, list) else [given]
+        raw = message.content
+        parts = [part.get("text") for part in raw] if isinstance(raw, list) else [raw]
         text = "\n".join(part for part in parts if isinstance(part, str)).strip()
         if text and message.role == "user":
             turns.append(Turn(text))
@@ -265,9 +265,9 @@ def _sources(reply: dict[str, Any]) -> str:
 
 def _listed(reply: dict[str, Any]) -> str:
     lines = list[str]()
-    for one in reply["passages"]:
-        uploaded = one["uploaded_by"] and f"uploaded by {one['uploaded_by']}"
-        lines.append(f"[{one['n']}] {' — '.join(filter(None, (one['title'], one['section'], uploaded)))}")
+    for passage in reply["passages"]:
+        uploaded = passage["uploaded_by"] and f"uploaded by {passage['uploaded_by']}"
+        lines.append(f"[{passage['n']}] {' — '.join(filter(None, (passage['title'], passage['section'], uploaded)))}")
     return _plain("\n".join(lines))
 
 
@@ -304,7 +304,7 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": _CREATED, "owned_by": "fdarx"}
 
 
-def _unknown_model(given: str, known: list[str]) -> ApiError:
-    error = unknown_name_error(given, known, param="model")
+def _unknown_model(name: str, known: list[str]) -> ApiError:
+    error = unknown_name_error(name, known, param="model")
     error.status, error.code = 404, "model_not_found"
     return error

@@ -10,18 +10,17 @@ from starlette.responses import Response
 
 from fdarx_core.rag.section_differences import section_differences
 from fdarx_core.records import Chunk, SearchHit
+from fdarx_core.retrieval.index import find_section
 from fdarx_core.retrieval.index.label_drugs import names_of_label
+from serving.backend import RayServeBackend
 from serving.http.answering import select_corpus, similar_names
-from serving.http.backend import ServiceBackend
 from serving.http.logs import RequestLog, request_log
 from serving.http.responses import ApiError, error_responses, json_reply
-from serving.http.schemas import ComparisonReply, SectionReply, ShortText
+from serving.http.schemas import ComparisonReply, SectionPassage, SectionReply, ShortText, reply_fields
 
 LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
 SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) of a section or subsection."
 LABEL_CORPUS = "A corpus of labels; by default the first."
-_FIELDS = ("drug", "moieties", "set_id", "effective_date", "version", "url", "uploaded_by")
-_OF_PASSAGE = ("section", "section_code", "section_number", "text")
 
 _Label = Annotated[ShortText, Query(min_length=1, description=LABEL)]
 _Section = Annotated[ShortText, Query(min_length=1, description=SECTION)]
@@ -29,7 +28,7 @@ _Corpus = Annotated[ShortText | None, Query(description=LABEL_CORPUS)]
 _Whole = Annotated[bool, Query(description="Return under `differences` the sentences that are the same as well.")]
 
 
-def label_routes(backend: ServiceBackend) -> APIRouter:
+def label_routes(backend: RayServeBackend) -> APIRouter:
     """Return the routes GET /v1/sections and GET /v1/sections/compared."""
     router = APIRouter(prefix="/v1/sections", tags=["Labels"], responses=error_responses() | error_responses(404))
 
@@ -55,14 +54,14 @@ def label_routes(backend: ServiceBackend) -> APIRouter:
 
 
 async def section_reply(
-    backend: ServiceBackend, label: str, section: str, corpus: str | None, log: RequestLog
+    backend: RayServeBackend, label: str, section: str, corpus: str | None, log: RequestLog
 ) -> dict[str, Any]:
     """Return a SectionReply. Raises ApiError, Unavailable."""
     return _reply(*await _find(backend, label, section, corpus, log))
 
 
 async def comparison_reply(
-    backend: ServiceBackend,
+    backend: RayServeBackend,
     first: str,
     second: str,
     section: str,
@@ -81,15 +80,15 @@ async def comparison_reply(
 
 
 async def _find(
-    backend: ServiceBackend, label: str, section: str, corpus: str | None, log: RequestLog
+    backend: RayServeBackend, label: str, section: str, corpus: str | None, log: RequestLog
 ) -> tuple[list[Chunk], int]:
     """Return the chunks of a section, and the number of labels of the drug. Raises ApiError 404, 422."""
-    of_labels = next((one.name for one in backend.corpora().values() if one.kind == "labels"), None)
+    of_labels = next((candidate.name for candidate in backend.corpora().values() if candidate.kind == "labels"), None)
     served = select_corpus(corpus or of_labels, backend)
     if served.kind != "labels":
         raise ApiError(422, f"{served.name!r} is not a corpus of labels.", param="corpus", code="invalid")
     log.corpus = served.name
-    found = await backend.section(served.name, label.strip(), section)
+    found = await backend.look_up(served.name, find_section, label.strip(), section)
     if found.chunks:
         log.passages = len(found.chunks)
         return found.chunks, found.labels
@@ -103,6 +102,5 @@ async def _find(
 
 def _reply(chunks: list[Chunk], labels: int) -> dict[str, Any]:
     hit = SearchHit(chunks[0], 0.0)
-    passages = [{"chunk_id": chunk.id, **{name: getattr(chunk, name) for name in _OF_PASSAGE}} for chunk in chunks]
-    shown = {name: getattr(hit, name) for name in _FIELDS}
-    return {**shown, "labeler": hit.label.labeler, "labels": labels, "passages": passages}
+    passages = [{**reply_fields(SectionPassage, chunk), "chunk_id": chunk.id} for chunk in chunks]
+    return {**reply_fields(SectionReply, hit, hit.label), "labels": labels, "passages": passages}

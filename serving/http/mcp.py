@@ -28,12 +28,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import MAX_CONTEXTS, ServiceSettings
+from serving.backend import RayServeBackend
 from serving.http.answering import AnswerService, select_corpus
-from serving.http.backend import ServiceBackend, Unavailable
 from serving.http.labels import LABEL, LABEL_CORPUS, SECTION, comparison_reply, section_reply
-from serving.http.logs import RequestLog, describe_error, request_log
-from serving.http.responses import ApiError, unavailable_error, unknown_name_error, validation_error
+from serving.http.logs import RequestLog, request_log
+from serving.http.responses import error_reply, unknown_name_error, validation_error
 from serving.http.schemas import (
     MAX_TURNS,
     AnswerReply,
@@ -123,13 +124,13 @@ class _Tool:
         )
 
 
-def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
-    def asked(given: QuestionArguments) -> SearchRequest:
-        return SearchRequest(**dict(given))
+def _tools(backend: RayServeBackend, service: AnswerService) -> dict[str, _Tool]:
+    def asked(arguments: QuestionArguments) -> SearchRequest:
+        return SearchRequest(**dict(arguments))
 
-    async def names(given: NamesArguments, log: RequestLog) -> dict[str, Any]:
-        log.corpus = select_corpus(given.corpus, backend).name
-        return {"names": await backend.names(log.corpus, given.prefix, given.limit)}
+    async def names(arguments: NamesArguments, log: RequestLog) -> dict[str, Any]:
+        log.corpus = select_corpus(arguments.corpus, backend).name
+        return {"names": await backend.look_up(log.corpus, IndexReader.names, arguments.prefix, arguments.limit)}
 
     return {
         "search_labels": _Tool(
@@ -138,7 +139,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "question, best first, without an answer. If the question names drugs, only their labels are searched.",
             QuestionArguments,
             SearchReply,
-            lambda given, log: service.search(asked(given), log),
+            lambda arguments, log: service.search(asked(arguments), log),
         ),
         "list_names": _Tool(
             "List the names of drugs",
@@ -154,7 +155,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "An exact lookup: if there is no such label or section, the error names those that there are.",
             SectionArguments,
             SectionReply,
-            lambda given, log: section_reply(backend, log=log, **dict(given)),
+            lambda arguments, log: section_reply(backend, log=log, **dict(arguments)),
         ),
         "answer_with_citations": _Tool(
             "Answer a question with citations",
@@ -163,14 +164,14 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
             "passed the check against the passages; `degraded` names parts of the service that failed.",
             QuestionArguments,
             AnswerReply,
-            lambda given, log: service.answer(asked(given), log),
+            lambda arguments, log: service.answer(asked(arguments), log),
         ),
         "compare_labels": _Tool(
             "Compare two labels",
             "Return the same section of two drugs or two labels, and the sentences in which they differ.",
             ComparisonArguments,
             ComparisonReply,
-            lambda given, log: comparison_reply(backend, log=log, **dict(given)),
+            lambda arguments, log: comparison_reply(backend, log=log, **dict(arguments)),
         ),
     }
 
@@ -178,7 +179,7 @@ def _tools(backend: ServiceBackend, service: AnswerService) -> dict[str, _Tool]:
 class McpServer:
     """The MCP server of one application. `lifespan` must be running while `route` is served."""
 
-    def __init__(self, backend: ServiceBackend, service: AnswerService, settings: ServiceSettings) -> None:
+    def __init__(self, backend: RayServeBackend, service: AnswerService, settings: ServiceSettings) -> None:
         self._tools = _tools(backend, service)
         self._log_questions = settings.log_questions
 
@@ -211,22 +212,13 @@ class McpServer:
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         """Return the result, or an error that says what to do, as the routes under /v1 do."""
         assert isinstance(context.request, Request)
-        log = request_log(context.request.scope)
         try:
-            result = orjson.dumps(await self._result(params, log))
-        except Unavailable as error:
-            log.detail, reply = error.why, unavailable_error(error)
-        except ApiError as error:
-            reply = error
+            result = orjson.dumps(await self._result(params, request_log(context.request.scope)))
         except Exception as error:
-            log.detail = describe_error(error, self._log_questions)
-            message = f"An internal error occurred. Report it with the request id {log.request_id}."
-            reply = ApiError(500, message, code="failed")
-        else:
-            text = TextContent(type="text", text=result.decode())
-            return CallToolResult(content=[text], structured_content=orjson.loads(result))
-        log.error = reply.code or str(reply.status)
-        return CallToolResult(content=[TextContent(type="text", text=reply.message)], is_error=True)
+            reply = error_reply(error, context.request.scope, log_questions=self._log_questions)
+            return CallToolResult(content=[TextContent(type="text", text=reply.message)], is_error=True)
+        text = TextContent(type="text", text=result.decode())
+        return CallToolResult(content=[text], structured_content=orjson.loads(result))
 
     async def _result(self, params: CallToolRequestParams, log: RequestLog) -> dict[str, Any]:
         if params.name not in self._tools:
@@ -236,6 +228,6 @@ class McpServer:
         try:
             arguments = tool.arguments.model_validate(params.arguments or {})
         except ValidationError as error:
-            details = [{**one, "loc": ("arguments", *one["loc"])} for one in error.errors()]
+            details = [{**detail, "loc": ("arguments", *detail["loc"])} for detail in error.errors()]
             raise validation_error(details) from None
         return await tool.call(arguments, log)

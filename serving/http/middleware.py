@@ -17,14 +17,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fdarx_core.specs.serve import ANY_HOST, ServiceSettings
-from fdarx_core.telemetry import Span, span
+from fdarx_core.telemetry import Span, fail, span
 from serving.http.access import ApiKeys, ClientRateLimiter, ConcurrencyLimiter, key_of_request
 from serving.http.backend import Record
 from serving.http.feedback import FEEDBACK_BYTES
 from serving.http.feedback import PATH as FEEDBACK_PATH
-from serving.http.logs import RequestLog, describe_error, request_log, write_request_log
+from serving.http.logs import request_log, write_request_log
 from serving.http.mcp import PATH as MCP_PATH
-from serving.http.responses import ApiError, busy_error, sse_event
+from serving.http.responses import ApiError, busy_error, error_reply, sse_event
 from serving.http.uploads import PATH as UPLOAD_PATH
 
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -37,7 +37,6 @@ _NO_STORE = (b"cache-control", b"no-store")
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 _CLIENT_CLOSED_REQUEST = 499
 _SERVER_ERROR = 500
-_INTERNAL_ERROR = "An internal error occurred. Report it with the request id {}, under which the log has details."
 _API_PREFIX = "/v1/"
 _BODIES_OF_CLIENT, _BODIES = 2**28, 2**30
 """Bytes that the bodies of the requests of one client, and of all clients, may take at a time, by their limits."""
@@ -76,12 +75,12 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        arrived, log, given = time.monotonic(), request_log(scope), Headers(scope=scope)
-        given_id = given.get("x-request-id", "")
+        arrived, log, request_headers = time.monotonic(), request_log(scope), Headers(scope=scope)
+        given_id = request_headers.get("x-request-id", "")
         log.request_id = given_id if _VALID_REQUEST_ID.fullmatch(given_id) else uuid4().hex
         headers = [*_HEADERS, (b"x-request-id", log.request_id.encode())]
         # a proxy, or the client itself, says so: browsers ignore HSTS that does not come by https
-        forwarded = given.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+        forwarded = request_headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
         if "https" in (scope.get("scheme"), forwarded):
             headers.append(_HSTS)
         start: Message = {}
@@ -96,14 +95,14 @@ class RequestMiddleware:
             await send(message)
 
         attributes = {"http.request.method": scope["method"], "url.path": scope["path"], "url.scheme": scope["scheme"]}
-        parent = given.get("traceparent", "")
+        parent = request_headers.get("traceparent", "")
         with span(scope["method"], attributes, kind="server", parent=parent) as request_span:
             try:
                 await self._app(scope, receive, send_with_headers)
             except ClientDisconnect:
                 start["status"] = _CLIENT_CLOSED_REQUEST
             except Exception as error:
-                reply = self._error_reply(error, log)
+                reply = error_reply(error, scope, log_questions=self._log_questions)
                 if not start:
                     await reply.response()(scope, receive, send_with_headers)
                 elif any(value.startswith(b"text/event-stream") for _, value in start["headers"]):
@@ -113,22 +112,16 @@ class RequestMiddleware:
                 status = start.get("status", _CLIENT_CLOSED_REQUEST)
                 self._finish(scope, status, time.monotonic() - arrived, request_span)
 
-    def _error_reply(self, error: Exception, log: RequestLog) -> ApiError:
-        if isinstance(error, ApiError):
-            log.error = error.code or str(error.status)
-            return error
-        log.error, log.detail = "failed", describe_error(error, self._log_questions)
-        return ApiError(500, _INTERNAL_ERROR.format(log.request_id), code="failed")
-
     def _finish(self, scope: Scope, status: int, seconds: float, request_span: Span) -> None:
         unrouted: str = scope["path"] if scope["path"] in self._paths else "unmatched"
         route: str = getattr(scope.get("route"), "path", unrouted)
         log = request_log(scope)
         # by the semantic conventions for HTTP servers
-        request_span.rename(f"{scope['method']} {route}")
-        request_span.set({"http.route": route, "http.response.status_code": status, "fdarx.request_id": log.request_id})
+        request_span.update_name(f"{scope['method']} {route}")
+        attributes = {"http.route": route, "http.response.status_code": status, "fdarx.request_id": log.request_id}
+        request_span.set_attributes(attributes)
         if status >= _SERVER_ERROR:
-            request_span.fail(log.error or str(status))
+            fail(request_span, log.error or str(status))
         self._record("fdarx_requests", path=route, status=str(status))
         self._record("fdarx_request_seconds", seconds, path=route)
         if not self._log_questions:
@@ -159,11 +152,11 @@ class HostMiddleware:
         if not self._any and (host is None or not _is_local(host[0], self._names)):
             self._record("fdarx_rejected", why="host")
             raise ApiError(421, _WRONG_HOST.format(" ".join(hosts)[:100]), code="wrong_host")
-        for given in origins:
-            origin = _split(given)
+        for url in origins:
+            origin = _split(url)
             if origin is None or not (origin == host or origin[0] in self._names):
                 self._record("fdarx_rejected", why="origin")
-                raise ApiError(403, _WRONG_ORIGIN.format(given[:100]), code="wrong_origin")
+                raise ApiError(403, _WRONG_ORIGIN.format(url[:100]), code="wrong_origin")
 
 
 def _split(url: str) -> tuple[str, int | None] | None:
@@ -255,12 +248,12 @@ class AdmissionMiddleware:
         self._record("fdarx_in_flight", self._in_flight)
 
     def _deadline(self, headers: Headers, longest: float) -> float:
-        given = headers.get("x-deadline-ms")
-        if not given:
+        deadline = headers.get("x-deadline-ms")
+        if not deadline:
             return longest
-        if not given.isdecimal() or not int(given[:12]) > 0:
+        if not deadline.isdecimal() or not int(deadline[:12]) > 0:
             raise ApiError(422, "X-Deadline-Ms is a whole number of milliseconds above 0.", param="X-Deadline-Ms")
-        return min(int(given[:12]) / 1000, longest)
+        return min(int(deadline[:12]) / 1000, longest)
 
     async def _read_body(self, request: Request, seconds: float, limit: int) -> bytes:
         too_large = ApiError(413, f"The body is longer than {limit} bytes.", code="too_large")

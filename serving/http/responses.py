@@ -16,9 +16,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from serving.http.backend import Overloaded, Unavailable
-from serving.http.logs import RequestLog, request_log
+from serving.http.logs import describe_error, request_log
 
 _CHAT_PREFIX = "/v1/chat/"
+_INTERNAL_ERROR = "An internal error occurred. Report it with the request id {}, under which the log has details."
 _ERROR_TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -110,10 +111,10 @@ class ApiError(Exception):
         return Response(orjson.dumps(self.body), self.status, self.headers, media_type="application/json")
 
 
-def unknown_name_error(given: str, known: Sequence[str], *, param: str) -> ApiError:
+def unknown_name_error(name: str, known: Sequence[str], *, param: str) -> ApiError:
     """Return the error for an unknown name, which lists the known ones."""
     names = ", ".join(known) or "none"
-    return ApiError(422, f"There is no {param} {given[:60]!r}; there is: {names}.", param=param, code="unknown")
+    return ApiError(422, f"There is no {param} {name[:60]!r}; there is: {names}.", param=param, code="unknown")
 
 
 def busy_error(why: str, seconds: float = 1.0, status: int = 503) -> ApiError:
@@ -144,32 +145,42 @@ def validation_error(details: Sequence[Mapping[str, Any]]) -> ApiError:
     return ApiError(422, f"{message}{more}.", param=faults[0][0] or None, code="invalid")
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Make the application reply to all exceptions of routes and router in the format of ApiError."""
-    for kind in (ApiError, Unavailable, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _reply)
+def error_reply(error: Exception, scope: Scope, *, log_questions: bool) -> ApiError:
+    """Return the reply to a request that raised an exception, and fill in what the request's log says of it.
 
-
-async def _reply(request: Request, error: Exception) -> Response:
-    path, log = request.url.path, request_log(request.scope)
+    The message of an unexpected exception is logged only with `log_questions`, since it may quote a question.
+    """
+    log = request_log(scope)
     if isinstance(error, ApiError):
         reply = error
     elif isinstance(error, Unavailable):
         reply, log.detail = unavailable_error(error), error.why
-    elif isinstance(error, RequestValidationError):
-        reply = validation_error(error.errors())
     else:
-        assert isinstance(error, HTTPException)  # the router's own
-        reply = ApiError(422, "The body is not JSON in UTF-8.", code="invalid")
-        if error.status_code == 404:
-            reply = ApiError(404, f"There is nothing at {path[:100]}; see /docs for all routes.", code="no_route")
-        elif error.status_code == 405:
-            allowed = (error.headers or {}).get("Allow", "another method")
-            reply = ApiError(405, f"{path[:100]} accepts {allowed}.", code="method", headers=error.headers)
-    if reply.status == 422 and path.startswith(_CHAT_PREFIX):
+        log.detail = describe_error(error, log_questions)
+        reply = ApiError(500, _INTERNAL_ERROR.format(log.request_id), code="failed")
+    if reply.status == 422 and scope["path"].startswith(_CHAT_PREFIX):
         reply.status = 400  # the status that OpenAI's API uses
     log.error = reply.code or str(reply.status)
-    return reply.response()
+    return reply
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Make the application raise ApiError, which the middleware replies to, for the errors of FastAPI's own."""
+    for kind in (RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _raise_api_error)
+
+
+async def _raise_api_error(request: Request, error: Exception) -> Response:
+    path = request.url.path[:100]
+    if isinstance(error, RequestValidationError):
+        raise validation_error(error.errors())
+    assert isinstance(error, HTTPException)  # the router's own
+    if error.status_code == 404:
+        raise ApiError(404, f"There is nothing at {path}; see /docs for all routes.", code="no_route")
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        raise ApiError(405, f"{path} accepts {allowed}.", code="method", headers=error.headers)
+    raise ApiError(422, "The body is not JSON in UTF-8.", code="invalid")
 
 
 def sse_event(name: str, content: Any) -> bytes:
@@ -183,27 +194,16 @@ def sse_data(content: Any) -> bytes:
 
 
 class EventStream(StreamingResponse):
-    """A response of server-sent events; the last one is `error` where a part of the service fails.
+    """A response of server-sent events, which are closed however it ends.
 
-    The events are closed however the response ends. The client's disconnect is left to the middleware.
+    The client's disconnect is left to the middleware, and so is an exception, which becomes the event `error`.
     """
 
-    def __init__(self, events: AsyncGenerator[bytes, None], log: RequestLog) -> None:
-        self._events = _with_error_event(events, log)
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        self._events = events
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(self._events, headers=headers, media_type="text/event-stream")
+        super().__init__(events, headers=headers, media_type="text/event-stream")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with aclosing(self._events):
             await self.stream_response(send)
-
-
-async def _with_error_event(events: AsyncGenerator[bytes, None], log: RequestLog) -> AsyncGenerator[bytes, None]:
-    try:
-        async with aclosing(events):
-            async for event in events:
-                yield event
-    except Unavailable as error:
-        reply = unavailable_error(error)
-        log.error, log.detail = reply.code or "", error.why
-        yield sse_event("error", reply.body)

@@ -11,7 +11,7 @@ from fdarx_core.rag.comparison import AnswerColumn, AnswerGroup
 from fdarx_core.rag.gate import GateReport
 from fdarx_core.rag.query import TURNS, Turn
 from fdarx_core.rag.section_differences import SectionDifference
-from fdarx_core.records import AnswerStatement, Chunk
+from fdarx_core.records import AnswerStatement, Chunk, NumberDifference, OtherLabel
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, NameCompletion
 from fdarx_core.specs.serve import MAX_CANDIDATES, MAX_CONTEXTS
 from serving.http.backend import ServedCorpus
@@ -32,6 +32,12 @@ def check_plain_text(text: str) -> str:
     if found := _CONTROL.search(text):
         raise ValueError(f"it holds the control character U+{ord(found[0]):04X} at position {found.start()}")
     return text
+
+
+def reply_fields(reply: type[BaseModel], *sources: object) -> dict[str, Any]:
+    """Return the fields of a reply that some objects have, each from the first object that has it."""
+    names = reply.model_fields
+    return {name: getattr(source, name) for source in reversed(sources) for name in names if hasattr(source, name)}
 
 
 PlainText = Annotated[str, AfterValidator(check_plain_text)]
@@ -67,8 +73,8 @@ class SearchFilter(BaseModel):
 
     def chunk_filter(self, exclude: tuple[str, ...] = ()) -> ChunkFilter:
         """Return the filter of the index. Raises ValueError for a wrong date."""
-        given: dict[str, Any] = {name: value.strip() if isinstance(value, str) else value for name, value in self}
-        return ChunkFilter(exclude=exclude, **given)
+        fields: dict[str, Any] = {name: value.strip() if isinstance(value, str) else value for name, value in self}
+        return ChunkFilter(exclude=exclude, **fields)
 
 
 class SearchOptions(BaseModel):
@@ -125,27 +131,6 @@ class AnswerRequest(SearchRequest):
     )
 
 
-class OtherLabelReply(BaseModel):
-    """Another label."""
-
-    set_id: str
-    drug: str
-    effective_date: str = Field(description="The date of its version, in ISO 8601.")
-
-
-class OtherSentence(OtherLabelReply):
-    """The sentence of another label of the drug."""
-
-    sentence: str
-
-
-class NumberDifferenceReply(BaseModel):
-    """A sentence that other labels of the drug have with other numbers."""
-
-    sentence: str = Field(description="The sentence of the passage.")
-    others: list[OtherSentence] = Field(description="A few of the other labels, the newest first.")
-
-
 class CorrectionReply(BaseModel):
     """A misspelt name of a drug in the question, and the name that is searched for."""
 
@@ -160,7 +145,7 @@ class AbsentDrugReply(BaseModel):
     medicine: str = Field(description="The name of its substance.")
     nearest: list[str] = Field(description="Names of drugs in the index that are spelt alike.")
     mentions: int = Field(description="The number of labels of other drugs whose texts have the name.")
-    mentioned_by: list[OtherLabelReply] = Field(description="A few of them, the newest first.")
+    mentioned_by: list[OtherLabel] = Field(description="A few of them, the newest first.")
 
 
 class RetrievedPassage(BaseModel):
@@ -187,8 +172,8 @@ class RetrievedPassage(BaseModel):
     version: int = Field(description="The number of the label's version.")
     effective_date: str = Field(description="The date of the label's version, in ISO 8601.")
     copies: int = Field(description="The number of other labels of the drug that have nearly the same passage.")
-    copied_by: list[OtherLabelReply] = Field(description="A few of them, the newest first.")
-    differences: list[NumberDifferenceReply] = Field(description="The sentences that they have with other numbers.")
+    copied_by: list[OtherLabel] = Field(description="A few of them, the newest first.")
+    differences: list[NumberDifference] = Field(description="The sentences that they have with other numbers.")
     url: str = Field(description="The address of the label on DailyMed; empty for an uploaded label.")
     page: int = Field(description="The page of a PDF on which the passage begins, counted from 1; 0 without pages.")
     uploaded_by: str = Field(description=UPLOADED_BY)
@@ -243,7 +228,7 @@ class LocatedCitation(BaseModel):
     verdict: Literal["supported", "unsupported", "undecided"] = Field(
         description="Whether the place was found to support the statement, or not, or this could not be decided."
     )
-    differences: list[NumberDifferenceReply] = Field(
+    differences: list[NumberDifference] = Field(
         description="Sentences of the place that other labels have with another number where the statement has one. The"
         " answer ends with these numbers."
     )

@@ -11,8 +11,8 @@ from starlette.responses import Response
 from fdarx_core.documents import READ_ENDINGS
 from fdarx_core.pipeline.uploading import upload_name
 from fdarx_core.records import ANONYMOUS
+from serving.backend import RayServeBackend
 from serving.http.answering import select_corpus
-from serving.http.backend import ServiceBackend
 from serving.http.logs import request_log
 from serving.http.responses import ApiError, error_responses, json_reply
 from serving.http.schemas import ShortText
@@ -47,7 +47,7 @@ class UploadReply(BaseModel):
     version: str = Field(description="The version of the index that has them; answers are made from it from now on.")
 
 
-def upload_routes(backend: ServiceBackend) -> APIRouter:
+def upload_routes(backend: RayServeBackend) -> APIRouter:
     """Return the route POST /v1/documents. The middleware checks who may use it before it reads the body."""
     router = APIRouter(prefix="/v1", tags=["Corpora"], responses=error_responses() | error_responses(409, 415))
     body = {"requestBody": {"required": True, "content": {_TYPE: {"schema": {"type": "string", "format": "binary"}}}}}
@@ -75,7 +75,7 @@ def upload_routes(backend: ServiceBackend) -> APIRouter:
         if done.refused:
             log.detail = done.refused
             raise ApiError(409, _REFUSED.format(served), code="refused")
-        rejected = [{"name": one.id, "reason": one.reason, "detail": one.detail} for one in done.rejected]
+        rejected = [{"name": reject.id, "reason": reject.reason, "detail": reject.detail} for reject in done.rejected]
         counts = {"added": done.added, "chunks": done.chunks}
         return json_reply({**counts, "rejected": rejected, "corpus": served, "version": done.version})
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
 
-from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, ScoreColumns, metric_components
+from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, ScoreColumns
 from fdarx_core.records import Figure, RetrievalScore, Score, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
 from tests.evaluation.whole_tables import figures, retrieval_figures
@@ -24,7 +24,7 @@ UNBOUNDED = {"prompt_tokens", "completion_tokens", "cost_per_question", "latency
 def value_of(rows: Sequence[Score], metric: str) -> float:
     """The metric over all rows at once; NaN where it has no meaning."""
     aggregate, columns = SCORE_METRICS[metric], ScoreColumns(table(list(rows)))
-    return float(aggregate.combine(metric_components(aggregate, columns)[2].sum(axis=0)))
+    return float(aggregate.combine(columns.components(aggregate)[2].sum(axis=0)))
 
 
 def by_name(found: Sequence[Figure], group: str) -> dict[str, Figure]:

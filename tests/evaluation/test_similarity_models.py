@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.evaluation.similarity import AnswerSimilarity
 
 bert_score = pytest.importorskip("bert_score", reason="bert-score is not installed: pip install 'fdarx[models]'")
 torch = pytest.importorskip("torch")
@@ -41,44 +41,39 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("layers", [1, 3])
 def test_equal_to_bert_score(model: str, layers: int) -> None:
     theirs = bert_score.BERTScorer(model_type=model, num_layers=layers, device="cpu").score(PREDICTIONS, REFERENCES)[2]
-    ours = SemanticScorer(model, layers=layers, device="cpu").scores(PREDICTIONS, REFERENCES)
+    ours = AnswerSimilarity(model, layers=layers).values(PREDICTIONS, REFERENCES)
     assert ours == pytest.approx(theirs.tolist(), abs=1e-9)
     assert ours[0] == pytest.approx(1, abs=1e-6) and ours[1] < 0.99
 
 
-def test_batches_change_nothing_to_speak_of(model: str) -> None:
-    one, many = (SemanticScorer(model, layers=2, batch=batch, device="cpu") for batch in (1, 64))
-    assert one.scores(PREDICTIONS, REFERENCES) == pytest.approx(many.scores(PREDICTIONS, REFERENCES), abs=1e-5)
-
-
 def test_blank_texts_are_zero_and_keep_their_places(model: str) -> None:
-    scorer = SemanticScorer(model, layers=2, device="cpu")
-    assert scorer.scores(["", "take one tablet", "x"], ["food", "take one tablet", " "]) == pytest.approx(
+    scorer = AnswerSimilarity(model, layers=2)
+    assert scorer.values(["", "take one tablet", "x"], ["food", "take one tablet", " "]) == pytest.approx(
         [0, 1, 0], abs=1e-6
     )
-    assert scorer.scores([""], ["food"]) == [0]
-    assert scorer.scores([], []) == []
+    assert scorer.values([""], ["food"]) == [0]
+    assert scorer.values([], []) == []
     with pytest.raises(ValueError):
-        scorer.scores(["food"], [])
+        scorer.values(["food"], [])
 
 
 def test_a_tokenizer_without_a_longest_text_is_cut_at_what_the_model_reads(tmp_path: Path, model: str) -> None:
-    unbounded = SemanticScorer(tiny_model(tmp_path / "unbounded"), layers=2, device="cpu")
-    bounded = SemanticScorer(model, layers=2, device="cpu")
-    assert unbounded.scores(PREDICTIONS, REFERENCES) == bounded.scores(PREDICTIONS, REFERENCES)
+    unbounded = AnswerSimilarity(tiny_model(tmp_path / "unbounded"), layers=2)
+    bounded = AnswerSimilarity(model, layers=2)
+    assert unbounded.values(PREDICTIONS, REFERENCES) == bounded.values(PREDICTIONS, REFERENCES)
 
 
 def test_what_can_not_be_used_says_why(tmp_path: Path, model: str) -> None:
     with pytest.raises(ValueError, match="holds no model"):
-        SemanticScorer(str(tmp_path))
+        AnswerSimilarity(str(tmp_path))
     with pytest.raises(ValueError, match="give layers"):
-        SemanticScorer(model)
+        AnswerSimilarity(model)
     misleading = tmp_path / "t5"
     misleading.mkdir()
     (misleading / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(ValueError, match="move the model"):
-        SemanticScorer(str(misleading), layers=1)
+        AnswerSimilarity(str(misleading), layers=1)
     known = tiny_model(tmp_path / "distilroberta-base", model_max_length=64)
     for layers in (None, 4, 0):
         with pytest.raises(ValueError, match="has 3 layers"):
-            SemanticScorer(known, layers=layers)
+            AnswerSimilarity(known, layers=layers)

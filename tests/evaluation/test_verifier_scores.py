@@ -103,9 +103,12 @@ def test_a_file_that_holds_no_scores_is_refused(text: str, tmp_path: Path) -> No
     ("text", "message"),
     [
         ("", "has no marked pairs"),
-        ("no JSON", "line 1 is not JSON"),
-        ('{"text": "a", "mark": "supported"}', "line 1 has no statement; give it in a field statement, claim or"),
-        ('{"text": "a", "claim": "b", "label": "perhaps"}', "line 1 has the unknown mark 'perhaps'"),
+        ("no JSON", "pairs.jsonl:1 is no JSON object"),
+        (
+            '{"text": "a", "mark": "supported"}',
+            "pairs.jsonl:1 has no statement; give it in a field statement",
+        ),
+        ('{"text": "a", "claim": "b", "label": "perhaps"}', "pairs.jsonl:1 has the unknown mark 'perhaps'"),
     ],
 )
 def test_a_file_that_is_no_set_of_pairs_is_explained(text: str, message: str, tmp_path: Path) -> None:

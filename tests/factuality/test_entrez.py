@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.factuality.evidence import ClaimQuery, entrez
-from fdarx_core.factuality.evidence.entrez import PubMed, PubMedSettings
-from fdarx_core.factuality.evidence.pubmed_search import read_abstracts, search_request
+from fdarx_core.factuality.evidence.pubmed import PubMed, PubMedSettings, read_abstracts, search_request
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.llm import Asker, Baseline, BudgetReached, EndpointStopped, ResponseStore, Unparsable, attempts, ledger
 from fdarx_core.pipeline.asking import ClientPool
 from fdarx_core.records import Request, Response
@@ -38,7 +37,7 @@ def server() -> Iterator[EntrezServer]:
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a key, of which this server does not mind how often it comes; retries follow each other at once."""
     monkeypatch.setenv("NCBI_API_KEY", KEY)
-    monkeypatch.setattr(entrez, "_RATE_WITH_KEY", 100)
+    monkeypatch.setattr(f"{PubMed.__module__}._RATE_WITH_KEY", 100)
     monkeypatch.setattr(attempts, "_FIRST_WAIT_S", 0.01)
 
 
@@ -194,7 +193,7 @@ def test_a_wrong_key_ends_all_asking_and_is_never_shown(server: EntrezServer) ->
 
 @pytest.mark.usefixtures("hurried")
 def test_a_server_that_gives_nothing_ends_all_asking(server: EntrezServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entrez, "_RATE_WITH_KEY", 10)
+    monkeypatch.setattr(f"{PubMed.__module__}._RATE_WITH_KEY", 10)
     server.faults = lambda call: Fault(status=503)
     with pytest.raises(EndpointStopped, match="server_error"):
         asked(server, claims(40), max_tries=2)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.factuality.evidence import ClaimQuery, open_evidence
+from fdarx_core.factuality.evidence.sources import open_evidence
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.records import Chunk, content_id
 from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.retrieval.index import IndexStore
@@ -36,7 +37,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chunks = [Chunk(content_id(text), "d", "Guide", "guide.txt", "", text, at, at) for at, text in enumerate(TEXTS)]
     store = IndexStore(str(tmp_path_factory.mktemp("indexes") / "guide"))
     vectors = encoder.encode_passages([headed_chunk(chunk) for chunk in chunks])
-    store.commit([store.write_segment(chunks, vectors, encoder.info)], given={"d": "guide.txt"})
+    store.commit([store.write_segment(chunks, vectors, encoder.info)], inputs={"d": "guide.txt"})
     return Path(str(store.place))
 
 

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.factuality.evidence import ClaimQuery, open_evidence, parse_evidence, reference_evidence
-from fdarx_core.factuality.evidence.sources import with_list_leads
-from fdarx_core.factuality.evidence.subjects import drug_of
+from fdarx_core.factuality.evidence.sources import open_evidence, parse_evidence, reference_evidence, with_list_leads
+from fdarx_core.factuality.evidence.subjects import ClaimQuery, drug_of
 from fdarx_core.records import CheckedAnswer, Chunk, Evidence, Label, Passage, content_id
 from fdarx_core.retrieval.index import IndexStore
 from fdarx_core.storage import RunDirectory, StorageError, write_records
@@ -65,7 +64,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at, text in enumerate(texts)
     ]
     store = IndexStore(str(place))
-    store.commit([store.write_segment(chunks)], given={})
+    store.commit([store.write_segment(chunks)], inputs={})
     return place
 
 

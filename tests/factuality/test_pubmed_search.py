@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.factuality.evidence import ClaimQuery
-from fdarx_core.factuality.evidence.pubmed_search import parse_articles, pubmed_queries
+from fdarx_core.factuality.evidence.pubmed import parse_articles, pubmed_queries
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from tests.factuality.entrez_server import Paper, articles
 
 STRUCTURED = (

@@ -23,7 +23,7 @@ from fdarx_core.factuality.scores import (
     verdicts_of,
 )
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.verify.engine import Inference
+from fdarx_core.verify import Inference
 
 METHOD = ScoringMethod(engine="nli", least_coverage=0, least_decided=0)
 LOW = replace(METHOD, threshold=0.3)

@@ -12,6 +12,7 @@ from fdarx_core.generation.contexts import Context, GenerationConfig, make_conte
 from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import TASKS
 from fdarx_core.generation.terminology import Topic
+from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.labels import Identity, Source
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.pipeline.build_steps import baseline, generate
@@ -119,10 +120,10 @@ def state() -> LabelState:
 
 def test_the_rules_are_asked_with_what_they_wrote_and_a_model_without() -> None:
     one = state()
-    by_rules = generate(Address.of("baseline", {}, baseline())).requests(one)
+    by_rules = next(generate(Address.of("baseline", {}, baseline()), writing_tasks(), False, one))
     assert [bool(request.slots["written"]) for request in by_rules[:2]] == [True, True]
     model = ModelConfig(name="m", model="m", base_url="http://localhost/v1")
-    asked = generate(Address("m", model.request_parameters)).requests(one)
+    asked = next(generate(Address("m", model.request_parameters), writing_tasks(), False, one))
     assert len(asked) == len(one.contexts) > 2
     assert all(request.slots["written"] == [] for request in asked)
     assert all(context.slots["written"] for context in one.contexts[:2])  # they are kept for the rules

@@ -225,8 +225,8 @@ def test_progress_tells_the_states_of_batches(capsys: pytest.CaptureFixture[str]
         printed.append(capsys.readouterr().err)
         return "2,010 in flight in 2 batches (in progress 1,200 of 2,000; validating 0 of 10)" in printed[-1]
 
-    line = ProgressLine({"build": "labels built"}, "build")
-    with line, line.watching(lambda: AskProgress(done=5, in_flight=2010, batches=states)):
+    line = ProgressLine({"build": "labels built"})
+    with line, line.watching(lambda: AskProgress(done=5, in_flight=2010, batches=states), "build"):
         wait_until(is_told)
 
 

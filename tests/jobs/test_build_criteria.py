@@ -50,7 +50,7 @@ def requests(judged_by: Sequence[Judge], question: QuestionAnswer) -> dict[str, 
         for step in build_steps(GenerationConfig(), Roles({"m": MODEL}, judges=("m",)), judged_by)
         if isinstance(step, AskStep) and step.name in stages
     ]
-    asked = [one for step in steps for one in step.requests(state)]
+    asked = [one for step in steps for one in next(step.ask(state), [])]
     return {one.task: (one.key, one.messages[0]["content"]) for one in asked}
 
 
@@ -65,7 +65,7 @@ def written(criteria: Criteria | None) -> dict[str, tuple[str, str]]:
         for step in build_steps(GenerationConfig(), criteria=criteria)
         if isinstance(step, AskStep) and step.name == "generate"
     ]
-    return {one.task: (one.key, one.messages[0]["content"]) for one in step.requests(state)}
+    return {one.task: (one.key, one.messages[0]["content"]) for one in next(step.ask(state), [])}
 
 
 @pytest.mark.parametrize("kind", sorted(QUESTIONS))

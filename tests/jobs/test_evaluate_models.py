@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
 from fdarx_core.retrieval import ModelDirectories, passage_search_text
 from tests.jobs.evaluating import by_type, evaluate, reopen, rows_of
@@ -143,14 +143,14 @@ def logits(directory: str, pairs: list[tuple[str, str]]) -> list[float]:
 
 
 def test_bert_score_is_the_mean_over_answers(evaluated: Path, questions: dict[str, QuestionAnswer], bert: str) -> None:
-    scorer = SemanticScorer(bert, layers=LAYERS, device="cpu")
+    scorer = AnswerSimilarity(bert, LAYERS)
     answers = [
         row
         for row in rows_of(evaluated, "predictions/baseline", Prediction)
         if row.setting == "oracle" and row.outcome in ("answered", "refused")
     ]
     gold = [questions[row.question_id].answer for row in answers]
-    expected = scorer.scores([row.answer for row in answers], gold)
+    expected = scorer.values([row.answer for row in answers], gold)
     assert len(set(expected)) > len(expected) / 4
     figure = by_type(evaluated)["baseline", "oracle", "", "bert_score", "answerable"]
     assert figure.value == pytest.approx(fmean(expected), abs=1e-5) and figure.rows == len(answers)

@@ -121,11 +121,14 @@ def test_a_model_on_a_server(index: Path, tmp_path: Path, server: LoopbackServer
     assert (reused.returncode, server.number) == (0, asked), reused.stderr
 
 
-def test_a_model_by_batch_files(index: Path, tmp_path: Path, server: LoopbackServer) -> None:
+@pytest.mark.parametrize(("strategies", "sample"), [("question,qa_rag", 3), ("qa_rag", 2)])
+def test_a_model_by_batch_files(
+    index: Path, tmp_path: Path, server: LoopbackServer, strategies: str, sample: int
+) -> None:
     runs, folder = [tmp_path / "direct", tmp_path / "run"], tmp_path / "files"
     models = models_file(tmp_path, server.openai_url, {"name": "m"})
-    line: list[object] = ["evaluate-rag", "--index", index, "--questions", QUESTIONS, "--sample", 3, "--models", models]
-    line += ["--answerer", "m", "--judge", "m", "--strategies", "question,qa_rag", "--resamples", 200]
+    line: list[object] = ["evaluate-rag", "--index", index, "--questions", QUESTIONS, "--sample", sample]
+    line += ["--models", models, "--answerer", "m", "--judge", "m", "--strategies", strategies, "--resamples", 200]
     assert run_job(*line, "--out", runs[0]).returncode == 0
     asked, answered, code = server.number, 0, 3
     while code == 3 and answered <= asked:

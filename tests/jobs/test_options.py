@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.evaluation.settings import SETTINGS
-from fdarx_core.factuality.evidence import K
-from fdarx_core.factuality.evidence.pubmed_search import YEARS
+from fdarx_core.factuality.evidence.pubmed import YEARS
+from fdarx_core.factuality.evidence.sources import K
 from fdarx_core.factuality.figures import RESAMPLES
 from fdarx_core.factuality.scores import Weights
 from fdarx_core.labels import Selection

@@ -12,7 +12,7 @@ import yaml
 
 from fdarx_core.llm import ModelConfig
 from fdarx_core.pipeline.asking import PlanRow
-from fdarx_core.pipeline.planning import prompt_length_lines
+from fdarx_core.pipeline.job import prompt_length_lines
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
@@ -57,7 +57,7 @@ def test_a_build_says_before_it_asks_which_roles_have_prompts_that_are_too_long(
 
 
 def test_of_many_labels_some_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fdarx_core.pipeline.planning.COUNTED_LABELS", 3)
+    monkeypatch.setattr("fdarx_core.pipeline.build.COUNTED_LABELS", 3)
     models = named(writer=3000, reader=4000, judge=4000)
     with LoopbackServer(answer=lambda _: "{}") as server:
         built = build(server, tmp_path, models, "--max-requests", 1)

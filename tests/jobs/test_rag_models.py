@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fdarx_core.evaluation.similarity import SemanticScorer
+from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.rag.questions import read_questions
 from fdarx_core.records import RagAnswer, RagScore, TitleRank
 from fdarx_core.retrieval.index import IndexReader
@@ -103,8 +103,10 @@ def test_similarities_are_those_of_their_libraries(compared: tuple[Path, str, st
     questions, _ = read_questions(str(EXAMPLES / "questions.jsonl"))
     references = {one.id: one.references[0] for one in questions}
     rows = list(zip(rows_of(out, "answers", RagAnswer), rows_of(out, "scores", RagScore), strict=True))[:8]
-    scorer = SemanticScorer(bert, layers=LAYERS)
-    wanted = scorer.measures([row.answer for row, _ in rows], [references[row.question_id] for row, _ in rows])
+    measured = AnswerSimilarity(bert, LAYERS).measure(
+        [row.answer for row, _ in rows], [references[row.question_id] for row, _ in rows]
+    )
+    wanted = [(values["bert_precision"], values["bert_recall"], values["bert_f1"]) for values in measured]
     got = [(score.bert_precision, score.bert_recall, score.bert_f1) for _, score in rows]
     np.testing.assert_allclose(np.array(got, float), wanted, atol=1e-4)
     assert all(score.embedding_similarity is not None and -1 <= score.embedding_similarity <= 1 for _, score in rows)

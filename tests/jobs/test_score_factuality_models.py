@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict
-from fdarx_core.verify.engine import Inference, TextPair
+from fdarx_core.verify import Inference, TextPair
 from tests.jobs.checking import made_files, score
 from tests.jobs.evaluating import rows_of
 

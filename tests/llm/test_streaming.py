@@ -267,7 +267,7 @@ def test_an_endpoint_that_answers_nobody(status: int, kind: str, server: Loopbac
 def test_a_schema_is_not_streamed(task: Task[Any], server: LoopbackServer) -> None:
     endpoint = HttpEndpoint(config(server))
     with pytest.raises(ValueError, match="spell_backwards has a structured reply"):
-        endpoint.stream(task.request({"word": "abc", "times": 1}, endpoint="m"))
+        asyncio.run(heard(endpoint.stream(task.request({"word": "abc", "times": 1}, endpoint="m"))))
 
 
 @pytest.mark.parametrize(

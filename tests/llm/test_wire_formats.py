@@ -23,7 +23,6 @@ from fdarx_core.llm.wire_formats import (
     Completion,
     OpenAIFormat,
     OutputMode,
-    WireFormat,
     cut_whitespace_loop,
     token_count,
 )
@@ -33,7 +32,7 @@ from tests.llm.conftest import ask_all, model
 from tests.llm.loopback_server import Fault, LoopbackServer, text_of
 
 FINE = '{"text": "cba"}'
-WIRES: list[WireFormat] = [OpenAIFormat(), AnthropicFormat()]
+WIRES: list[OpenAIFormat] = [OpenAIFormat(), AnthropicFormat()]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
@@ -136,14 +135,14 @@ def test_a_repair_over_anthropic_s_api(task: Task[Any], server: LoopbackServer) 
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("mode", ["json_schema", "json_object", "text"])
-def test_payloads_are_json_and_hold_no_settings_of_ours(wire: WireFormat, mode: OutputMode, task: Task[Any]) -> None:
+def test_payloads_are_json_and_hold_no_settings_of_ours(wire: OpenAIFormat, mode: OutputMode, task: Task[Any]) -> None:
     payload = wire.payload(asked(task), asked(task).messages, mode)
     assert "structured" not in orjson.loads(orjson.dumps(payload))
 
 
 @pytest.mark.parametrize("wire", WIRES)
 @given(reply=st.dictionaries(st.sampled_from(["choices", "content", "usage", "stop_reason"]), JSON))
-def test_any_reply_is_an_answer_or_a_known_error(wire: WireFormat, reply: dict[str, Any]) -> None:
+def test_any_reply_is_an_answer_or_a_known_error(wire: OpenAIFormat, reply: dict[str, Any]) -> None:
     try:
         answer = wire.completion(reply)
     except (Failure, KeyError, IndexError, TypeError, AttributeError):

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ModelConfig
-from fdarx_core.pipeline.build import Build, BuildSetup
-from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build import Build
+from fdarx_core.pipeline.build_steps import Roles, baseline
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.local import LocalExecutor
-from fdarx_core.pipeline.planning import expected_plan
 from fdarx_core.storage import RunDirectory, read_records
 from tests.llm.loopback_server import LoopbackServer
-from tests.loopback.prompts import JUDGING, READING, TASKS, WRITING, ShownPrompt
+from tests.loopback.prompts import JUDGING, READING, WRITING, ShownPrompt
 from tests.loopback.readers import READERS
 from tests.loopback.writer import write
 
-_PILOT_SEED = 1
-"""Another seed than that of the build, so that the pilot has other labels."""
 ROLES = {"writer": WRITING, "reader": READING[:1], "judge": (*JUDGING, *READING[1:])}
 """The models, each with the tasks that it is asked."""
 
@@ -47,58 +45,48 @@ class LoopbackModels:
 
 @dataclass(slots=True)
 class LoopbackBuild:
-    """A finished build: its run, run.json, and by task the requests that were planned, expected and sent."""
+    """A finished build: its run, run.json, and by task the requests that were planned and sent."""
 
     run: RunDirectory
     info: dict[str, Any]
     planned: Mapping[str, int]
-    expected: Mapping[str, int]
     sent: Mapping[str, int]
-
-    def requests(self) -> dict[str, tuple[int, int, int]]:
-        """Return the planned, expected and sent requests by task, and of all."""
-        counts = (self.planned, self.expected, self.sent)
-        found = {task: (*(one.get(task, 0) for one in counts),) for task in TASKS}
-        found["all"] = (*(sum(one.values()) for one in counts),)
-        return {task: (a, b, c) for task, (a, b, c) in found.items() if a or b or c}
 
     def rows(self, kind: str, record: type[Any]) -> list[Any]:
         return [row for part in self.run.parts(kind) for row in read_records(part, record)]
 
 
-def measure(
-    labels: str, folder: Path, selection: Selection, amounts: GenerationConfig | None = None, pilot: int = 30
-) -> LoopbackBuild:
-    """Make a pilot of so many labels, plan a build, and make it, in folders below `folder`."""
+def measure(labels: str, folder: Path, selection: Selection, amounts: GenerationConfig | None = None) -> LoopbackBuild:
+    """Plan a build, and make it, in folders below `folder`."""
     models = LoopbackModels()
     with LoopbackServer(models, keep_calls=False) as server:
-        spec = loopback_spec(labels, server, selection, amounts)
-        fewer = replace(spec, selection=replace(selection, sample=pilot, seed=_PILOT_SEED))
-        first = begun_build(folder / "pilot", fewer)
-        first.run_all()
-        models.sent.clear()
-        rows = begun_build(folder / "plan", spec).plan()
+        fields = loopback_fields(labels, server, selection, amounts)
+        rows = begun_build(folder / "plan", fields).plan()
         assert not models.sent, "a plan must not ask"
-        expected = expected_plan(rows, RunDirectory.open(str(first.run.root)), WRITING, spec.models)
-        made = begun_build(folder / "build", spec)
+        made = begun_build(folder / "build", fields)
         info = made.run_all()
-    planned, likely = ({row.task: row.requests for row in listed} for listed in (rows, expected))
-    return LoopbackBuild(made.run, info, planned, likely, models.sent)
+    return LoopbackBuild(made.run, info, {row.task: row.requests for row in rows}, models.sent)
 
 
-def loopback_spec(
+def loopback_fields(
     labels: str, server: LoopbackServer, selection: Selection, amounts: GenerationConfig | None = None
-) -> BuildSetup:
-    """Return the specification of a build by the models on a server."""
+) -> dict[str, Any]:
+    """Return the fields of a build by the models on a server."""
     configs = {name: ModelConfig(name=name, model=name, base_url=server.openai_url) for name in ROLES}
     roles = Roles(configs, "writer", "reader", ("judge",))
-    return BuildSetup(find_sources([labels]), selection, amounts or GenerationConfig(), roles)
+    return {
+        "clients": ClientPool(baseline(), roles.used),
+        "inputs": find_sources([labels]),
+        "selection": selection,
+        "amounts": amounts or GenerationConfig(),
+        "roles": roles,
+    }
 
 
-def begun_build(folder: Path, spec: BuildSetup, executor: Executor | None = None) -> Build:
+def begun_build(folder: Path, fields: Mapping[str, Any], executor: Executor | None = None) -> Build:
     """Return a build in a folder, by default in this process."""
     begun = RunDirectory.begin(str(folder), job="build_benchmark", config={}, versions={})
-    return Build(run=begun, executor=executor or LocalExecutor(), progress=_silent, spec=spec)
+    return Build(run=begun, executor=executor or LocalExecutor(), progress=_silent, **fields)
 
 
 def _silent(*_: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -66,7 +67,10 @@ def test_a_label_s_questions_stand_in_a_row(sizes: list[int], in_flight: int, re
     def run(url: str, responses: Location) -> None:
         model = ModelConfig(name="m", model="m", base_url=url, max_in_flight=in_flight)
         address = Address("m", model.request_parameters)
-        steps: list[Step[EvalSample]] = [answer_questions(address, TokenBudget(), 5), grade_answers(address)]
+        steps: list[Step[EvalSample]] = [
+            address.step("answer", partial(answer_questions, address, TokenBudget(), 5, None)),
+            address.step("grade", partial(grade_answers, address)),
+        ]
         stage = Stage("m", lambda part: parts[part.number], steps, lambda number, samples: None, window=PARTS)
         clients = ClientPool(baseline(), {"m": model})
         work = Work([(stage, [Part(number) for number in range(PARTS)])], clients, ResponseStore(responses))

@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.pipeline.factuality import ANSWERS_PER_PART, cut_answers, read_rows, write_states
-from fdarx_core.pipeline.factuality_state import AnswerState
-from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup, ask_judge, check_safety, score
+from fdarx_core.pipeline.factuality_steps import (
+    AnswerState,
+    EngineSpec,
+    FactualitySetup,
+    ask_judge,
+    check_safety,
+    score,
+)
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, run_steps
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reject, Request, Response
@@ -117,7 +123,8 @@ class Replies:
 
 
 def asked_of(replies: Replies) -> list[PairVerdict]:
-    [one] = run_steps([ask_judge(Address("m", {}), main=False)], [state()], replies)
+    judge = Address("m", {})
+    [one] = run_steps([judge.step("m", partial(ask_judge, judge, False))], [state()], replies)
     return one.pairs["m"]
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import find_sources, identify_sources
-from fdarx_core.pipeline.build import Build, BuildSetup
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build import Build
+from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.executor import Executor
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.ray_executor import RayExecutor
@@ -38,8 +40,10 @@ def new_run(folder: Path) -> RunDirectory:
 
 
 def run_build(executor: Executor, run: RunDirectory, *paths: Path) -> None:
-    spec = BuildSetup(find_sources([str(path) for path in paths]), amounts=AMOUNTS)
-    Build(run=run, executor=executor, progress=lambda *_: None, spec=spec).run_all()
+    inputs, clients = find_sources([str(path) for path in paths]), ClientPool(baseline())
+    Build(
+        run=run, executor=executor, progress=lambda *_: None, clients=clients, inputs=inputs, amounts=AMOUNTS
+    ).run_all()
 
 
 def contents(run: RunDirectory) -> dict[str, bytes]:

@@ -15,9 +15,10 @@ from fdarx_core.evaluation.scoring import GradeReply
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels import Selection, find_sources
 from fdarx_core.llm import ModelConfig, ResponseStore
-from fdarx_core.pipeline.asking import PlanRow, add_up
-from fdarx_core.pipeline.build import Build, BuildSetup
+from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
+from fdarx_core.pipeline.build import Build
 from fdarx_core.pipeline.build_steps import Roles
+from fdarx_core.pipeline.build_steps import baseline as build_rules
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
 from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, baseline, evaluation_steps, read_samples
 from fdarx_core.pipeline.part_files import PartFiles
@@ -54,9 +55,17 @@ def by_task(parts: Iterable[Sequence[PlanRow]]) -> dict[str, PlanRow]:
 
 
 def build_of(folder: Path, roles: Roles | None = None) -> Build:
-    spec = BuildSetup(find_sources([str(EXAMPLES)]), Selection(sample=LABELS), roles=roles or Roles())
+    roles = roles or Roles()
     run = RunDirectory.begin(str(folder), job="build_benchmark", config={}, versions={})
-    return Build(run=run, executor=RayExecutor(), progress=silent, spec=spec)
+    return Build(
+        run=run,
+        executor=RayExecutor(),
+        progress=silent,
+        clients=ClientPool(build_rules(), roles.used),
+        inputs=find_sources([str(EXAMPLES)]),
+        selection=Selection(sample=LABELS),
+        roles=roles,
+    )
 
 
 def evaluation_of(folder: Path, benchmark: Path, base_url: str) -> Evaluation:
@@ -64,7 +73,8 @@ def evaluation_of(folder: Path, benchmark: Path, base_url: str) -> Evaluation:
     run = RunDirectory.begin(str(folder), job="evaluate", config={}, versions={})
     given = read_benchmark(str(benchmark))
     check_benchmark(run, given.about["digest"], {})
-    return Evaluation(run=run, executor=RayExecutor(), progress=silent, benchmark=given, spec=spec)
+    clients = ClientPool(baseline(), spec.used, shared_fate=False)
+    return Evaluation(run=run, executor=RayExecutor(), progress=silent, clients=clients, benchmark=given, spec=spec)
 
 
 @pytest.fixture(scope="module")

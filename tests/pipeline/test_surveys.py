@@ -6,7 +6,9 @@ from pathlib import Path
 
 from fdarx_core.generation.topics import TopicSurvey
 from fdarx_core.labels import find_sources
-from fdarx_core.pipeline.build import Build, BuildSetup
+from fdarx_core.pipeline.asking import ClientPool
+from fdarx_core.pipeline.build import Build
+from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.storage import RunDirectory, read_records
 from tests.conftest import EXAMPLES
@@ -14,9 +16,8 @@ from tests.conftest import EXAMPLES
 
 def prepared(out: Path) -> Build:
     run = RunDirectory.begin(str(out), job="benchmark", config={}, versions={})
-    build = Build(
-        run=run, executor=LocalExecutor(), progress=lambda *_: None, spec=BuildSetup(find_sources([str(EXAMPLES)]))
-    )
+    inputs, clients = find_sources([str(EXAMPLES)]), ClientPool(baseline())
+    build = Build(run=run, executor=LocalExecutor(), progress=lambda *_: None, clients=clients, inputs=inputs)
     build.prepare(planned=False)
     run.release()
     return build

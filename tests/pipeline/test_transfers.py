@@ -22,7 +22,7 @@ from fdarx_core.text.tokens import contains_entity
 from jobs.ray_session import ray_session
 from tests.conftest import EXAMPLES
 from tests.llm.loopback_server import LoopbackServer
-from tests.loopback.build import LoopbackBuild, LoopbackModels, begun_build, loopback_spec, measure
+from tests.loopback.build import LoopbackBuild, LoopbackModels, begun_build, loopback_fields, measure
 
 AMOUNTS = GenerationConfig(passages=6, pairs_per_passage=2, section_pairs=2, twins=2, transfers=4)
 KINDS = ("labels", "passages", "candidates", "questions", "verdicts", "rejects", "stages")
@@ -81,8 +81,8 @@ def test_refusals_have_the_question_that_they_were_written_with(built: LoopbackB
 
 
 def test_without_transfers_no_question_is_asked_of_another_label(server: LoopbackServer, tmp_path: Path) -> None:
-    spec = loopback_spec(str(EXAMPLES), server, Selection(sample=3), replace(AMOUNTS, transfers=0))
-    made = begun_build(tmp_path / "run", spec)
+    fields = loopback_fields(str(EXAMPLES), server, Selection(sample=3), replace(AMOUNTS, transfers=0))
+    made = begun_build(tmp_path / "run", fields)
     made.run_all()
     assert not made.run.parts("written/stages")
     assert made.run.parts("stages")
@@ -92,13 +92,13 @@ def test_a_build_that_stops_while_it_transfers_is_resumed(
     built: LoopbackBuild, server: LoopbackServer, tmp_path: Path
 ) -> None:
     whole = sum(built.sent.values())
-    spec = loopback_spec(str(EXAMPLES), server, Selection(), AMOUNTS)
-    limited = begun_build(tmp_path / "run", replace(spec, max_requests=whole - 5))
+    fields = loopback_fields(str(EXAMPLES), server, Selection(), AMOUNTS)
+    limited = begun_build(tmp_path / "run", fields | {"clients": replace(fields["clients"], max_requests=whole - 5)})
     with pytest.raises(AskingStopped):
         limited.run_all()
     limited.run.release()
     assert limited.transferring and server.number == whole - 5
-    resumed = begun_build(tmp_path / "run", spec)
+    resumed = begun_build(tmp_path / "run", fields)
     resumed.run_all()
     assert server.number == whole
     assert parts(resumed.run) == parts(built.run)
@@ -108,9 +108,9 @@ def test_a_build_that_stops_while_it_transfers_is_resumed(
 def test_both_executors_transfer_the_same(
     built: LoopbackBuild, server: LoopbackServer, own_ray_environment: None, tmp_path: Path
 ) -> None:
-    spec = loopback_spec(str(EXAMPLES), server, Selection(), AMOUNTS)
+    fields = loopback_fields(str(EXAMPLES), server, Selection(), AMOUNTS)
     with ray_session(2):
-        made = begun_build(tmp_path / "run", spec, RayExecutor())
+        made = begun_build(tmp_path / "run", fields, RayExecutor())
         made.run_all()
     # In this process, a candidate that is judged is the same object as the question, and has its judges too.
     kinds = [kind for kind in KINDS if kind != "candidates"]

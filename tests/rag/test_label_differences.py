@@ -8,7 +8,7 @@ import pytest
 
 import fdarx_core as fdarx
 from fdarx_core.rag.label_differences import differences_text, with_differences
-from fdarx_core.records import Citation, NumberDifference, OtherLabel, SearchHit
+from fdarx_core.records import Citation, NumberDifference, OtherSentence, SearchHit
 from fdarx_core.retrieval.index import IndexStore
 from tests.rag.found import chunk, disagreeing_labels
 
@@ -59,7 +59,7 @@ SENTENCE = "Take 10 mg for 10 days, and at most 30 mg of it in 1 day"
 def test_only_numbers_that_statement_and_place_have_count(
     statement: str, other: str, span: tuple[int, int] | None, note: str
 ) -> None:
-    difference = NumberDifference(SENTENCE, [OtherLabel("b", "Velora", "2020-01-01", other)])
+    difference = NumberDifference(SENTENCE, [OtherSentence("b", "Velora", "2020-01-01", other)])
     hit = SearchHit(chunk("c", f"Adults. {SENTENCE}"), 1.0, differences=[difference])
     start, end = span or (0, len(hit.text))
     citations = with_differences(statement, [Citation(1, hit, start, end, (0, len(statement)), "supported")])

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import fdarx_core as fdarx
-from fdarx_core.factuality.evidence import ClaimQuery, open_evidence
+from fdarx_core.factuality.evidence.sources import open_evidence
+from fdarx_core.factuality.evidence.subjects import ClaimQuery
 from fdarx_core.plugins import PluginError
 from fdarx_core.records import Ranking
 from fdarx_core.retrieval import Collection, Queries, get_retriever

@@ -40,7 +40,7 @@ def add(store: IndexStore, chunks: list[Chunk], chunking: dict[str, int] | None 
     documents = [one for one in group_by_document(chunks) if digests.get(one[0].document_id) != document_digest(one)]
     new = [chunk for one in documents for chunk in one]
     names = [store.write_segment(new, embed(new), ENCODER)] if new else []
-    return store.commit(names, given={chunk.document_id: chunk.source for chunk in chunks}, chunking=chunking)
+    return store.commit(names, inputs={chunk.document_id: chunk.source for chunk in chunks}, chunking=chunking)
 
 
 def files(folder: Path) -> dict[str, bytes]:

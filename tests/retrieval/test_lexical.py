@@ -17,7 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.records import Reject
 from fdarx_core.retrieval import Collection, Queries, get_retriever, passage_search_text
-from fdarx_core.retrieval.lexical import Bm25Index, InvertedIndex, RankedList, TfidfIndex, tokenize
+from fdarx_core.retrieval.lexical import InvertedIndex, RankedList, TfidfIndex, bm25_index, tokenize
 
 WORDS = ["dose", "mg", "renal", "the", "of", "5"]
 texts_of_few_words = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), min_size=1, max_size=12)
@@ -70,7 +70,7 @@ def test_a_word_of_every_passage_counts_against_a_lone_passage() -> None:
 
 def test_a_repeated_word_counts_as_often_as_it_is_asked() -> None:
     texts = ["renal dose", "liver dose mg", "heart"]
-    once, twice = Bm25Index(InvertedIndex(texts)).scores(["renal", "renal renal"])
+    once, twice = bm25_index(InvertedIndex(texts)).scores(["renal", "renal renal"])
     assert np.array_equal(twice, once + once)
 
 

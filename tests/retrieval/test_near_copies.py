@@ -71,7 +71,7 @@ def test_a_hit_lists_the_labels_that_have_another_number(index: IndexReader) -> 
     [difference] = dose.differences
     assert "10 mg" in difference.sentence
     assert [(one.set_id, one.effective_date) for one in difference.others] == [("old", "2010-01-01")]
-    assert "5 mg" in difference.others[0].text
+    assert "5 mg" in difference.others[0].sentence
     assert not any(hit.differences for hit in others)
 
 

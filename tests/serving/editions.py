@@ -19,7 +19,7 @@ def publish(folder: Path, edition: int, *, damaged: bool = False) -> str:
     if damaged:
         file = folder / "segments" / segment / "chunks.parquet"
         file.write_bytes(file.read_bytes()[:-100])
-    return store.commit([segment], given={chunks[0].document_id: chunks[0].source}).version
+    return store.commit([segment], inputs={chunks[0].document_id: chunks[0].source}).version
 
 
 def _chunk(edition: int, number: int) -> Chunk:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import orjson
@@ -27,16 +27,14 @@ from fdarx_core.rag.verifying import named_engine
 from fdarx_core.records import Chunk, LabelVersion, Request, Response
 from fdarx_core.retrieval.encoders import Vectors
 from fdarx_core.retrieval.index import (
-    FilterValue,
     IndexReader,
     IndexStore,
-    LabelSection,
-    NameCompletion,
-    find_section,
 )
 from fdarx_core.specs.serve import ServiceSettings
+from serving.backend import RayServeBackend
 from serving.http.app import make_app
 from serving.http.backend import ServedCorpus, Unavailable
+from serving.model_clients import ModelClients
 from serving.questions import QuestionAnswering
 from serving.retriever import CorpusStore
 from tests.rag.class_labels import class_chunks
@@ -177,7 +175,7 @@ class LocalBackend(QuestionAnswering):
         self.indexer = None
 
     def __post_init__(self) -> None:
-        self.answerer = self.model.name
+        self.answerer, self.models = self.model.name, cast(ModelClients, self)
 
     def corpora(self) -> Mapping[str, ServedCorpus]:
         served = {}
@@ -186,22 +184,6 @@ class LocalBackend(QuestionAnswering):
             counts = index.manifest.chunks, index.manifest.documents
             served[name] = ServedCorpus(name, index.version, kind, *counts, index.retrievers)  # type: ignore[arg-type]
         return served
-
-    async def names(self, corpus: str, prefix: str, limit: int) -> list[NameCompletion]:
-        return self.opened(corpus).names(prefix, limit)
-
-    async def filter_values(self, corpus: str, labeler: str, limit: int) -> dict[str, list[FilterValue]]:
-        return self.opened(corpus).filter_values(labeler, limit)
-
-    async def passage(self, corpus: str, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
-        index = self.opened(corpus)
-        position = index.find(chunk_id)
-        return None if position is None else (index.chunk(position), index.around(position))
-
-    async def section(self, corpus: str, label: str, section: str) -> LabelSection:
-        if self.search_fault:
-            raise self.search_fault
-        return find_section(self.opened(corpus), label, section)
 
     async def ready(self) -> Mapping[str, str]:
         return self.missing
@@ -215,7 +197,7 @@ class LocalBackend(QuestionAnswering):
             requests = [task.request(slots, endpoint=model.name, sampling=model.sampling) for task, slots in calls]
             return list(await asyncio.gather(*map(model.ask, requests)))
 
-    async def stream_reply(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
+    async def stream(self, role: Role, call: TaskCall) -> AsyncGenerator[str | Response, None]:
         [response] = await self.ask(role, [call])
         for place in range(0, len(response.text), 7):
             yield response.text[place : place + 7]
@@ -326,7 +308,7 @@ def service(world: LocalBackend | None = None, **settings: Any) -> Iterator[Serv
     """The real app under uvicorn, in a thread."""
     world, meter, limits = world or LocalBackend(), CountingMetrics(), ServiceSettings(**settings)
     world.model_s, world.verifier = limits.model_s, named_engine(limits.verifier, world.answerer)
-    app = make_app(world, limits, meter)
+    app = make_app(cast(RayServeBackend, world), limits, meter)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

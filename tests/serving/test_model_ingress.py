@@ -14,8 +14,7 @@ from starlette.types import Message
 
 from fdarx_core.llm import ModelsError
 from jobs.evaluate import load_deployed
-from serving.model_ingress import KeyedIngress
-from serving.models import build
+from serving.models import KeyedIngress, build
 from serving.served_model import ServedModel, load_served
 from tests.conftest import REPOSITORY
 

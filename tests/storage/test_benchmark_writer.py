@@ -27,7 +27,6 @@ DEV = "00000001-aaaa"
 SPLIT: dict[str, Any] = {**ABOUT, "splits": {"dev_labels": [DEV], "dev_drugs": 1, "note": "", "questions": {}}}
 FILES = (
     "README.md",
-    "croissant.json",
     *(f"{config}/{split}.parquet" for config in CONFIGS for split in ("test", "dev")),
     *("qa.jsonl", "labels.jsonl", "qa_dev.jsonl", "labels_dev.jsonl"),
 )

@@ -243,7 +243,7 @@ def test_a_killed_job_on_s3_is_seen_to_be_dead(folder: Location, caplog: pytest.
         other.wait()
     run = begin(folder)
     assert run.resumed
-    assert f"process {other.pid}" in caplog.text and "it does not, going on" in caplog.text
+    assert f"process {other.pid}" in caplog.text and "has ended without releasing it, going on" in caplog.text
     run.release()
     assert not claims(folder)
 

@@ -13,8 +13,7 @@ from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.run_directory import LabelRows, read_labels
 from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.text.tokens import word_overlap
-from fdarx_core.tuning.cited_pairs import MAX_OVERLAP, cited_answer, distractors, read_cited_pairs
-from fdarx_core.tuning.pairs import PARTS, read_preferences
+from fdarx_core.tuning.pairs import MAX_OVERLAP, PARTS, cited_answer, distractors, read_cited_pairs, read_preferences
 from fdarx_core.tuning.retriever_training import answerable, retrieval_examples, split_labels
 from tests.jobs.evaluating import rows_of
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.verify import nli_model
+from fdarx_core.verify import Inference, Judgement, TextPair, Unjudged, nli_model
 from fdarx_core.verify.cross_encoder import BatchRunner, CrossEncoder
-from fdarx_core.verify.engine import Inference, Judgement, TextPair, Unjudged
 from tests.retrieval import tiny_rerankers
 from tests.verify import tiny_nli
 

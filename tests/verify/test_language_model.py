@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import Response
-from fdarx_core.verify.engine import THRESHOLD, Inference, TextPair
+from fdarx_core.verify import THRESHOLD, Inference, TextPair
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
 
 CLAIM = "The maximum daily dose of Zalvo is 2,550 mg."

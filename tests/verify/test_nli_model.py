@@ -89,7 +89,7 @@ def test_a_name_on_the_hub(model: Path, tmp_path: Path) -> None:
     (kept / "refs" / "main").write_text(commit)
     code = (
         "from fdarx_core.verify.cross_encoder import CrossEncoder; "
-        "from fdarx_core.verify.engine import TextPair; "
+        "from fdarx_core.verify import TextPair; "
         "entailment = CrossEncoder('acme/tiny-nli', device='cpu'); "
         "print(entailment.name, entailment.judge([TextPair('Take one.', 'Take one.')])[0].end)"
     )

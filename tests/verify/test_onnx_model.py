@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.verify import nli_model
+from fdarx_core.verify import Inference, TextPair, nli_model
 from fdarx_core.verify.cross_encoder import CrossEncoder
-from fdarx_core.verify.engine import Inference, TextPair
 from fdarx_core.verify.nli_model import OnnxClassifier, on_onnxruntime
 from tests.retrieval import tiny_rerankers
 from tests.verify import tiny_nli

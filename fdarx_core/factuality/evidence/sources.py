@@ -65,7 +65,7 @@ _YEAR = re.compile(r"\b(?:1[89]|20)\d\d\b")
 
 
 class EvidenceSource(Protocol):
-    """A source of evidence that is searched in this process; PubMed is asked over the network instead (`entrez`)."""
+    """A source of evidence that is searched in this process; PubMed is asked over the network instead (`pubmed`)."""
 
     @property
     def name(self) -> str: ...
@@ -118,7 +118,7 @@ def open_evidence(
     """
     kind, place = parse_evidence(spec)
     if kind == PUBMED:
-        raise ValueError("PubMed is asked over the network: see fdarx_core.factuality.evidence.entrez")
+        raise ValueError("PubMed is asked over the network: see fdarx_core.factuality.evidence.pubmed")
     return _SOURCES[kind](place, directories or ModelDirectories(), retriever)
 
 
@@ -201,20 +201,18 @@ class FileEvidence:
         found: dict[str, Evidence] = {}
         self.rejects: list[Reject] = []
         for line in read_rows(location, "texts"):
-            at = line.place
+            row = {key.lower(): value for key, value in line.row.items()}
             try:
-                one = _evidence_of_row(
-                    {key.lower(): value for key, value in line.row.items()}, str(line.fault or ""), at
-                )
-                if found.setdefault(one.id, one) is not one:
-                    raise ValueError(f"duplicate: {found[one.id].place} holds the same")
+                evidence = _evidence_of_row(row, str(line.fault or ""), line.place)
+                if found.setdefault(evidence.id, evidence) is not evidence:
+                    raise ValueError(f"duplicate: {found[evidence.id].place} holds the same")
             except ValueError as error:
                 reason, _, detail = str(error).partition(": ")
-                self.rejects.append(Reject(at, STAGE, reason, detail, source=at))
+                self.rejects.append(Reject(line.place, STAGE, reason, detail, source=line.place))
         if not found:
             raise StorageError(f'{place} holds no text in any row; give rows with texts, as {{"text": …}}')
         self.find = PassageSearch(found.values(), retriever, directories).find
-        drugs = dict.fromkeys(one.drug for one in found.values() if one.drug)
+        drugs = dict.fromkeys(evidence.drug for evidence in found.values() if evidence.drug)
         self._names = DrugNames(([product_named(drug)], ()) for drug in drugs)
         digest = blake2b(location.read_bytes(), digest_size=16).hexdigest()
         self.identity = _with_retriever({"kind": self.name, "file": location.name, "digest": digest}, retriever)
@@ -281,12 +279,8 @@ class IndexEvidence:
         if self._retriever not in available:
             raise ValueError(f"{place} can't be searched by {retriever}, only by {', '.join(available)}; {notice}")
         self._directories = directories
-        self.identity: Mapping[str, str] = {
-            "kind": self.name,
-            "place": str(Location(place)),
-            "version": self._index.version,
-            "retriever": self._retriever,
-        }
+        searched_by = {"version": self._index.version, "retriever": self._retriever}
+        self.identity: Mapping[str, str] = {"kind": self.name, "place": str(Location(place)), **searched_by}
 
     def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
         """See `EvidenceSource`."""
@@ -335,21 +329,13 @@ class BuildEvidence:
         self, place: str, directories: ModelDirectories, retriever: str | None = None, *, everywhere: bool = False
     ) -> None:
         self._retriever, self._directories = _checked(retriever, directories), directories
-        self._run = open_build(place)
-        self._everywhere = everywhere
+        self._run, self._everywhere = open_build(place), everywhere
+        self.name = "all-labels" if everywhere else "labels"
+        identity = {"kind": self.name, "place": str(self._run.root), "digest": self._run.info()["input"]["digest"]}
+        self.identity = _with_retriever(identity, self._retriever)
         self._names = LabelNames(self._run)
         self.subjects = self._names.subjects
         self._search_in = lru_cache(_CACHED_SCOPES)(self._open_search)
-
-    @property
-    def name(self) -> str:
-        return "all-labels" if self._everywhere else "labels"
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """See `EvidenceSource`."""
-        identity = {"kind": self.name, "place": str(self._run.root), "digest": self._run.info()["input"]["digest"]}
-        return _with_retriever(identity, self._retriever)
 
     def find(self, queries: Sequence[ClaimQuery], k: int = K) -> list[list[Evidence]]:
         """See `EvidenceSource`."""

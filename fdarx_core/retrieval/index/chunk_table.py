@@ -68,6 +68,11 @@ class ChunkFilter:
         if self.date_to and self.date_from > self.date_to:
             raise ValueError(f"date_from {self.date_from} is after date_to {self.date_to}")
 
+    @property
+    def chooses_labels(self) -> bool:
+        """Whether it chooses the labels of some drugs, or a document."""
+        return bool(self.drug or self.set_id or self.title or self.drugs)
+
     def passes_label(self, label: LabelVersion | None) -> bool:
         """Return whether labeler, type and date of a label's version pass; a document without a label does not."""
         if label is None:
@@ -161,7 +166,7 @@ class ChunkTable:
         self._kept = dict[int, Chunk]()
         columns = {name: pc.dictionary_encode(self._chunks[name].combine_chunks()) for name in _COMPARED}
         self._distinct = {
-            name: [_COMPARED[name](one) for one in column.dictionary.to_pylist()] for name, column in columns.items()
+            name: [_COMPARED[name](cell) for cell in column.dictionary.to_pylist()] for name, column in columns.items()
         }
         self._codes: dict[str, npt.NDArray[np.int32]] = {
             name: column.indices.to_numpy() for name, column in columns.items()
@@ -277,16 +282,16 @@ class ChunkTable:
         first = self._chunks.select(["set_id", "drug"]).take(pa.array(self._in_order[self._starts[:-1]])).to_pylist()
         within = documents.tolist()
         products: list[list[Product]] = []
-        for row, one in zip(first, within, strict=True):
+        for row, kept in zip(first, within, strict=True):
             label, drug = self.labels.get(row["set_id"]), row["drug"]
-            if one and row["set_id"] and label and label.products:
+            if kept and row["set_id"] and label and label.products:
                 products.append(label.products)
             else:  # of a label whose products are not known, one of its drug's name
-                products.append([Product([drug], [drug], [""], [""], [""])] if one and drug else [])
+                products.append([Product([drug], [drug], [""], [""], [""])] if kept and drug else [])
         return LabelDrugs(
             products,
-            (texts.take(pa.array(at)).to_pylist() if one else [] for at, one in zip(rows, within, strict=True)),
-            [row["drug"] if one else "" for row, one in zip(first, within, strict=True)],
+            (texts.take(pa.array(at)).to_pylist() if kept else [] for at, kept in zip(rows, within, strict=True)),
+            [row["drug"] if kept else "" for row, kept in zip(first, within, strict=True)],
         )
 
     @property
@@ -343,6 +348,11 @@ class ChunkTable:
         position = pc.index(self._chunks["id"], pa.scalar(chunk_id, pa.string())).as_py()
         return None if position < 0 else int(position)
 
+    def passage(self, chunk_id: str) -> tuple[Chunk, list[Chunk]] | None:
+        """Return a chunk with what is `around` it, None where there is no such chunk."""
+        position = self.find(chunk_id)
+        return None if position is None else (self.chunk(position), self.around(position))
+
     def around(self, position: int) -> list[Chunk]:
         """Return the chunk and its surroundings, in order: its section of a label where that has several chunks, else
         its neighbors in the label or document."""
@@ -367,7 +377,7 @@ class ChunkTable:
         types = Counter(label.document_type for label in labels)
         titles = {label.document_type: label.document_type_name for label in labels}
         wanted = normalize_name(labeler)
-        labelers = Counter(one.labeler for one in labels if wanted in normalize_name(one.labeler))
+        labelers = Counter(label.labeler for label in labels if wanted in normalize_name(label.labeler))
         return {
             "section": _most_frequent({code: (SECTION_NAMES.get(code, ""), count) for code, count in sections.items()}),
             "document_type": _most_frequent({code: (titles[code], count) for code, count in types.items()}),
@@ -391,10 +401,10 @@ class ChunkTable:
             for names in [self._chunks.filter(pa.array(mask)).group_by(["set_id", "drug", "title"]).aggregate([])]
         )
         known = {normalize_name(name) for name, _ in indexed}
-        new = (one for one in uploaded if normalize_name(one[0]) not in known)
+        new = (name for name in uploaded if normalize_name(name[0]) not in known)
         return NameCompleter(indexed), NameCompleter(new)
 
 
 def _most_frequent(found: Mapping[str, tuple[str, int]]) -> list[FilterValue]:
     values = [FilterValue(value, title, count) for value, (title, count) in found.items() if value]
-    return sorted(values, key=lambda one: (-one.labels, one.value))
+    return sorted(values, key=lambda value: (-value.labels, value.value))

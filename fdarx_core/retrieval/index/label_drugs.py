@@ -101,15 +101,15 @@ class LabelDrugs:
         joined = list(map(self._joined, groups))
         if not any(joined) and (combined := self._combined(mentions)):
             return [combined]
-        each = [one or list(map(self._named, group)) for one, group in zip(joined, groups, strict=True)]
+        each = [combination or list(map(self._named, group)) for combination, group in zip(joined, groups, strict=True)]
         found: dict[tuple[int, ...], NamedDrug] = {}
-        for one in (one for group in each for one in group if one.documents):
-            found.setdefault(one.own, one)
+        for drug in (drug for group in each for drug in group if drug.documents):
+            found.setdefault(drug.own, drug)
         named = list(found.values())
         return [
-            one
-            for one in named
-            if not any(other.documents == one.documents and {*other.own} < {*one.own} for other in named)
+            drug
+            for drug in named
+            if not any(other.documents == drug.documents and {*other.own} < {*drug.own} for other in named)
         ]
 
     def named_beside(self, text: str, others: LabelDrugs) -> list[NamedDrug]:
@@ -124,16 +124,16 @@ class LabelDrugs:
         def is_name(words: Words) -> bool:
             is_new = any(not others.names.has_word(word) and word not in _QUESTION_WORDS for word in words)
             name = " ".join(words)
-            is_medicine = any(one.exact and one.text == name for one in medicine_names().find(name))
+            is_medicine = any(mention.exact and mention.text == name for mention in medicine_names().find(name))
             return written.issuperset(words) and (is_medicine or (alone and is_new))
 
-        return [one for one in self.named(text) if is_name(words_of(one.name)) and not others.named(one.name)]
+        return [drug for drug in self.named(text) if is_name(words_of(drug.name)) and not others.named(drug.name)]
 
     def _combined(self, mentions: Sequence[Mention]) -> NamedDrug | None:
         """Return the combination of all drugs that are mentioned, if a label is of it and one drug has no label."""
-        if len(mentions) < 2 or all(any(drug in self._of_drug for drug in one.drugs) for one in mentions):
+        if len(mentions) < 2 or all(any(drug in self._of_drug for drug in mention.drugs) for mention in mentions):
             return None
-        drug = Drug.of(pair for one in mentions for drug in one.drugs[:1] for pair in drug.pairs())
+        drug = Drug.of(pair for mention in mentions for drug in mention.drugs[:1] for pair in drug.pairs())
         documents = tuple(self._of_drug.get(drug, ()))
         name = " and ".join(mention.name for mention in mentions)
         return NamedDrug(name, (drug,), documents, documents) if documents else None
@@ -142,7 +142,7 @@ class LabelDrugs:
         """Return the one combination whose ingredients are written as "aspirin/caffeine", with the fewest others."""
         if len(mentions) < 2:
             return []
-        keys = frozenset(key for one in mentions for drug in one.drugs[:1] for key in drug.keys)
+        keys = frozenset(key for mention in mentions for drug in mention.drugs[:1] for key in drug.keys)
         wider = [drug for drug in self._of_drug if keys <= drug.keys]
         least = min((len(drug.keys) for drug in wider), default=0)
         drugs = tuple(drug for drug in wider if len(drug.keys) == least)
@@ -169,13 +169,13 @@ class LabelDrugs:
         """
         if not len(self.names):
             return []
-        covered = {at for one in self.names.find(text) for at in range(one.start, one.end)}
+        covered = {at for mention in self.names.find(text) for at in range(mention.start, mention.end)}
         found: dict[str, str] = {}
-        for one in medicine_names().find(text):
-            medicine = " and ".join(one.moieties)
-            is_name = one.exact or not all(map(self.names.has_word, words_of(one.text)))
-            if is_name and covered.isdisjoint(range(one.start, one.end)) and not self.named(medicine):
-                found.setdefault(medicine, one.text)
+        for mention in medicine_names().find(text):
+            medicine = " and ".join(mention.moieties)
+            is_name = mention.exact or not all(map(self.names.has_word, words_of(mention.text)))
+            if is_name and covered.isdisjoint(range(mention.start, mention.end)) and not self.named(medicine):
+                found.setdefault(medicine, mention.text)
         return [(written, medicine) for medicine, written in found.items()]
 
     def nearest(self, name: str, most: int = 3) -> list[str]:
@@ -187,7 +187,7 @@ class LabelDrugs:
 
     def drug_names(self, text: str) -> tuple[str, ...]:
         """Return the names of the drugs, in `Chunk.drug`, of the labels of all drugs that a text names."""
-        return tuple(dict.fromkeys(self._titles[document] for one in self.named(text) for document in one.documents))
+        return tuple(dict.fromkeys(self._titles[document] for drug in self.named(text) for document in drug.documents))
 
     def corrected(self, text: str) -> str:
         """Return a text with the names of drugs in place of their misspellings."""
@@ -228,7 +228,7 @@ class NameCompleter:
         self._rows = [
             (key, NameCompletion(name, ", ".join(other), key in of_drugs), sorted(aliases[key]))
             for key, name in sorted(written.items())
-            for other in [[one.lower() for one in moieties[key] if normalize_name(one) not in key]]
+            for other in [[moiety.lower() for moiety in moieties[key] if normalize_name(moiety) not in key]]
         ]
 
     def complete(self, prefix: str, limit: int) -> list[NameCompletion]:
@@ -253,5 +253,5 @@ def normalize_name(name: str) -> str:
 
 def names_of_label(label: LabelVersion) -> set[str]:
     """Return the names of a label's own drug: its products, their active substances, and the moieties of these."""
-    products = (name for one in label.products for name in (*one.names, *one.substances, *one.moieties))
+    products = (name for product in label.products for name in (*product.names, *product.substances, *product.moieties))
     return {*filter(None, (*products, *label.moieties))}

@@ -45,7 +45,7 @@ def find_section(table: ChunkTable, label: str, section: str) -> LabelSection:
         named = table.set_ids_of(drugs[0].own) if len(drugs) == 1 else table.set_ids(ChunkFilter(drug=label))
         named = [set_id for set_id in named if not uploader_of(set_id)] or named
         versions = {set_id: table.labels.get(set_id) for set_id in named}
-        dates = {set_id: (one.effective_date, one.version) for set_id, one in versions.items() if one}
+        dates = {set_id: (version.effective_date, version.version) for set_id, version in versions.items() if version}
         set_ids = sorted(named, key=lambda set_id: dates.get(set_id, ("", 0)), reverse=True)
     outline: list[str] = []
     for set_id in set_ids:

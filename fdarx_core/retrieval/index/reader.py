@@ -184,7 +184,7 @@ class IndexReader(ChunkTable):
         if not len(positions):
             return []
         columns = self._chunks.select(["set_id", "drug", "text"]).take(pa.array(positions)).to_pydict()
-        dates = [label.effective_date if (label := self.labels.get(one)) else "" for one in columns["set_id"]]
+        dates = [label.effective_date if (label := self.labels.get(set_id)) else "" for set_id in columns["set_id"]]
         return list(zip(columns["set_id"], columns["drug"], dates, columns["text"], strict=True))
 
     def labels_with(self, names: Iterable[str]) -> list[tuple[str, str, str]]:

@@ -153,8 +153,8 @@ class Manifest:
     def same_content(self, other: Manifest) -> bool:
         """Return whether both have the same documents, chunked and embedded alike, in whatever segments."""
         own, others = (
-            ({id: entry.digest for id, entry in one.entries.items()}, one.encoder, one.chunking)
-            for one in (self, other)
+            ({id: entry.digest for id, entry in manifest.entries.items()}, manifest.encoder, manifest.chunking)
+            for manifest in (self, other)
         )
         return own == others
 
@@ -164,9 +164,9 @@ def version_number(version: str) -> int:
     return int(version.partition("-")[0] or 0)
 
 
-def same_encoder(one: EncoderInfo | None, other: EncoderInfo | None) -> bool:
+def same_encoder(encoder: EncoderInfo | None, other: EncoderInfo | None) -> bool:
     """Return whether vectors of both encoders may stand in one index; None agrees with None."""
-    return one is other if one is None or other is None else one.is_compatible(other)
+    return encoder is other if encoder is None or other is None else encoder.is_compatible(other)
 
 
 def group_by_document(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
@@ -179,12 +179,12 @@ def group_by_document(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
         yield list(group)
 
 
-_DIGESTED = attrgetter(*(one.name for one in fields(Chunk) if one.name != "source"))
+_DIGESTED = attrgetter(*(column.name for column in fields(Chunk) if column.name != "source"))
 
 
 def document_digest(chunks: Iterable[Chunk]) -> str:
     """Return a hash over all that is searched or shown; a file that was only moved keeps its digest."""
-    return digest(orjson.dumps([_DIGESTED(one) for one in chunks]))
+    return digest(orjson.dumps([_DIGESTED(chunk) for chunk in chunks]))
 
 
 def digest(data: bytes | memoryview) -> str:
@@ -266,8 +266,8 @@ def read_manifest(place: Location, version: str) -> Manifest:
 def find_version(place: Location, version: str) -> Manifest:
     """Read the manifest of a version given by name. Raises StorageError, which lists the versions there are."""
     if not (place / manifest_name(version)).exists():
-        there = [file.name.removesuffix(".json") for file in (place / "versions").list() if file.suffix == ".json"]
-        raise StorageError(f"{place} has no version {version}; it has {', '.join(there) or 'none'}")
+        versions = [file.name.removesuffix(".json") for file in (place / "versions").list() if file.suffix == ".json"]
+        raise StorageError(f"{place} has no version {version}; it has {', '.join(versions) or 'none'}")
     return read_manifest(place, version)
 
 

@@ -64,7 +64,7 @@ class IndexStore:
         """
         _check(chunks, vectors, encoder)
         documents = list(group_by_document(chunks))
-        digests = [document_digest(one) for one in documents]
+        digests = [document_digest(document) for document in documents]
         name = _segment_name(digests, encoder)
         folder = f"segments/{name}"
         if not self._is_complete(name):
@@ -79,13 +79,13 @@ class IndexStore:
                 data = _to_parquet(table, compress=False)
                 vectors_file = self._write(f"{folder}/vectors.parquet", data)
             counts, entries = iter(windows), dict[str, DocumentEntry]()
-            for one, mark in zip(documents, digests, strict=True):
-                first, label = one[0], one[0].label or LabelVersion()
+            for document, mark in zip(documents, digests, strict=True):
+                first, label = document[0], document[0].label or LabelVersion()
                 entries[first.document_id] = DocumentEntry(
                     entry_source(first),
                     mark,
-                    len(one),
-                    sum(islice(counts, len(one))),
+                    len(document),
+                    sum(islice(counts, len(document))),
                     name,
                     label.version,
                     label.effective_date,
@@ -98,14 +98,14 @@ class IndexStore:
 
     def find_segment(self, chunks: Sequence[Chunk], encoder: EncoderInfo | None = None) -> str | None:
         """Return the segment of these chunks where an earlier build has written it completely, else None."""
-        name = _segment_name([document_digest(one) for one in group_by_document(chunks)], encoder)
+        name = _segment_name([document_digest(document) for document in group_by_document(chunks)], encoder)
         return name if self._is_complete(name) else None
 
     def commit(
         self,
         names: Sequence[str],
         *,
-        given: Mapping[str, str] | None = None,
+        inputs: Mapping[str, str] | None = None,
         remove: Collection[str] = (),
         chunking: Mapping[str, Any] | None = None,
         keep_newer: bool = True,
@@ -113,12 +113,12 @@ class IndexStore:
         """Add segments to the index as a new version, and make it the current one.
 
         A document replaces the one of its id, unless the index has a newer version of that label. Documents of a
-        source in `given` that are not themselves in `given` have left that source, and are dropped, apart from labels
+        source in `inputs` that are not themselves in `inputs` have left that source, and are dropped, apart from labels
         that nobody uploaded. Uploads of a client drop only documents of that client.
 
         Args:
             names: the segments to add.
-            given: all documents that the build was given, new or not: id to source.
+            inputs: all documents that the build was given, new or not: id to source.
             remove: ids of documents to drop.
             chunking: the options with which the documents were cut into chunks.
             keep_newer: False: a label replaces also a newer version of it.
@@ -137,7 +137,7 @@ class IndexStore:
                 base = self.current()
                 if base is None and not listings:
                     raise ValueError("there is no document to index")
-                manifest = _next_version(base, listings, given or {}, removed, chunking, keep_newer)
+                manifest = _next_version(base, listings, inputs or {}, removed, chunking, keep_newer)
                 if base is not None and manifest.same_content(base):
                     return base
                 self._write(segments.manifest_name(manifest.version), manifest.data)
@@ -159,8 +159,8 @@ class IndexStore:
             other = segments.read_manifest(self.place, name)
             parent = segments.read_manifest(self.place, other.parent).entries if other.parent else {}
             for segment in other.segments:
-                added = {id: one for id, one in other.entries.items() if one.segment == segment.name}
-                listings.append((segment, {id: one for id, one in added.items() if parent.get(id) != one}))
+                added = {id: entry for id, entry in other.entries.items() if entry.segment == segment.name}
+                listings.append((segment, {id: entry for id, entry in added.items() if parent.get(id) != entry}))
             removed |= parent.keys() - other.entries.keys()
         return listings, removed
 
@@ -180,7 +180,7 @@ class IndexStore:
 def _next_version(
     base: Manifest | None,
     listings: Sequence[SegmentListing],
-    given: Mapping[str, str],
+    inputs: Mapping[str, str],
     remove: Collection[str],
     chunking: Mapping[str, Any] | None,
     keep_newer: bool,
@@ -192,7 +192,7 @@ def _next_version(
         before = new.get(id, None if id in remove else old.get(id))
         if before is None or before.age <= entry.age:
             new[id] = entry
-    kept = {} if base is None else _kept_entries(base, new, given, remove)
+    kept = {} if base is None else _kept_entries(base, new, inputs, remove)
     entries = {id: entry for id, entry in {**kept, **new}.items() if id not in remove}
     known = [*(base.segments if base else ()), *(segment for segment, _ in listings)]
     used = {entry.segment for entry in entries.values()}
@@ -215,12 +215,12 @@ def _next_version(
 
 
 def _kept_entries(
-    base: Manifest, new: Mapping[str, DocumentEntry], given: Mapping[str, str], remove: Collection[str]
+    base: Manifest, new: Mapping[str, DocumentEntry], inputs: Mapping[str, str], remove: Collection[str]
 ) -> dict[str, DocumentEntry]:
-    sources = {(uploader_of(id), source) for id, source in given.items() if source}
+    sources = {(uploader_of(id), source) for id, source in inputs.items() if source}
     sources |= {(uploader_of(id), entry.source) for id, entry in new.items() if entry.source}
     old = {id: entry for id, entry in base.entries.items() if id not in new and id not in remove}
-    return {id: entry for id, entry in old.items() if id in given or (uploader_of(id), entry.source) not in sources}
+    return {id: entry for id, entry in old.items() if id in inputs or (uploader_of(id), entry.source) not in sources}
 
 
 def _checked_chunking(base: Manifest | None, kept: int, chunking: Mapping[str, Any] | None) -> dict[str, Any]:

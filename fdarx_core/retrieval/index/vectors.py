@@ -81,10 +81,10 @@ class VectorIndex:
             else:
                 _, fetched = self._index.search(queries[open_queries], depth, params=parameters)
             deeper: list[int] = []
-            for one, ids in zip(open_queries, fetched, strict=True):
-                rankings[one], is_complete = self._rank(queries[one], ids[ids >= 0], k)
+            for query, ids in zip(open_queries, fetched, strict=True):
+                rankings[query], is_complete = self._rank(queries[query], ids[ids >= 0], k)
                 if not is_complete and (ids >= 0).all() and depth < reachable:
-                    deeper.append(one)
+                    deeper.append(query)
             open_queries = deeper
             depth *= 4
         return rankings
