@@ -42,7 +42,8 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """Return the statements of some hits that share most words with a question.
 
     Statements are ranked by BM25 among all statements of the hits, each with the titles of its section and the headings
-    above it, by the stems of the words of the question that are no stop words.
+    above it, by the stems of the words of the question that are no stop words. An uploaded label beside another of its
+    drug comes last.
 
     Returns:
         A text with one quotation a line, each followed by its citation; its statements; and its citations with their
@@ -54,7 +55,10 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     # Lucene's idf, since that of rank-bm25 is 0 or less for half of few texts
     idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
     scores = bm25_index(index, idf).scores([_stems(words)])[0]
-    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: -scores[at])
+    drugs = {name for hit in hits if hit.set_id and not hit.uploaded_by for name in (hit.drug, *hit.moieties)}
+    drugs.discard("")
+    beside = [bool(hit.set_id and hit.uploaded_by and {hit.drug, *hit.moieties} & drugs) for hit in hits]
+    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (beside[candidates[at].number - 1], -scores[at]))
     text, citations, seen = "", list[Citation](), set[str]()
     for at in best:
         candidate = candidates[at]

@@ -80,6 +80,15 @@ def test_uploaded_passages_are_quoted_like_the_others() -> None:
     assert quote_statements("What is the maximum daily dose?", [upload])[0] == "“The maximum daily dose is 90 mg” [1]"
 
 
+def test_an_uploaded_label_is_quoted_after_the_label_of_its_drug() -> None:
+    upload = found(
+        "upload", text="The maximum daily dose is 90 mg.", document_id="uploads/eve/s2", set_id="s2", drug="V"
+    )
+    own = found("own", text="The maximum daily dose is 40 mg, in patients with gout.", set_id="s1", drug="V")
+    quotes, *_ = quote_statements("What is the maximum daily dose?", [upload, own])
+    assert quotes.split("\n")[0].endswith("[2]")
+
+
 def test_nothing_is_quoted_where_no_word_is_shared() -> None:
     assert quote_statements("zebra", [DOSE, GUIDE]) == ("", [], [])
     assert quote_statements("What is the?", [DOSE, GUIDE])[0] == ""
