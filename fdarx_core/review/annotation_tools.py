@@ -192,18 +192,18 @@ def _read_row(place: str, row: Mapping[str, Any], tool: AnnotationTool | None) -
 
 
 def _studio_responses(row: Mapping[str, Any]) -> Iterator[Response]:
-    given: list[tuple[Any, Any, Any, Mapping[str, Any]]] = []
+    marks: list[tuple[Any, Any, Any, Mapping[str, Any]]] = []
     if "data" in row:
-        for one in row.get("annotations") or []:
-            values = {result.get("from_name"): result.get("value", {}) for result in one.get("result") or []}
+        for annotation in row.get("annotations") or []:
+            values = {result.get("from_name"): result.get("value", {}) for result in annotation.get("result") or []}
             mark, remark = values.get(_MARK, {}).get("choices"), values.get(_REMARK, {}).get("text")
-            given.append((one.get("completed_by"), mark, remark, one))
+            marks.append((annotation.get("completed_by"), mark, remark, annotation))
     elif row.get("annotation_id") is not None:  # JSON_MIN: a row for each annotation, and for each task without any
-        given.append((row.get("annotator"), row.get(_MARK), row.get(_REMARK), row))
-    for user, mark, remark, one in given:
+        marks.append((row.get("annotator"), row.get(_MARK), row.get(_REMARK), row))
+    for user, mark, remark, annotation in marks:
         names = [user.get(name) for name in ("id", "email", "first_name")] if isinstance(user, Mapping) else [user]
-        said = {"value": _text(mark), "remark": _text(remark), "seconds": one.get("lead_time") or 0.0}
-        yield names, said, "skipped" if one.get("was_cancelled") else ""
+        said = {"value": _text(mark), "remark": _text(remark), "seconds": annotation.get("lead_time") or 0.0}
+        yield names, said, "skipped" if annotation.get("was_cancelled") else ""
 
 
 def _text(value: Any) -> str:
@@ -211,7 +211,7 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         value = value.get("choices") or value.get("text")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return " / ".join(_text(one) for one in value)
+        return " / ".join(_text(part) for part in value)
     return "" if value is None else str(value)
 
 
@@ -221,13 +221,13 @@ def _argilla_responses(row: Mapping[str, Any]) -> Iterator[Response]:
     for question, name in ((_MARK, "value"), (_REMARK, "remark")):
         if isinstance(row.get("responses"), Mapping):
             listed = row["responses"].get(question) or []
-            given = [(str(one.get("user_id")), one.get("value"), one.get("status")) for one in listed]
+            marks = [(str(mark.get("user_id")), mark.get("value"), mark.get("status")) for mark in listed]
         else:
             column = f"{question}.responses"
             values, users = row.get(column) or [], row.get(f"{column}.users") or []
             statuses = row.get(f"{column}.status") or [None] * len(values)
-            given = list(zip(map(str, users), values, statuses, strict=True))
-        for user, value, status in given:
+            marks = list(zip(map(str, users), values, statuses, strict=True))
+        for user, value, status in marks:
             said[user][name] = value or ""
             states[user] = states.get(user) or _STATES.get(status or "", "")
     for user, values in said.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -54,12 +55,9 @@ class FinetuneSpec(TrainingSpec, RunSpec):
         """Return the job of a training; `identity` has what its options do not say, `more` are fields of the job."""
 
         def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> Training:
-            def run_all() -> None:
-                if self.cpus and executor.name == "local":
-                    load_library("torch").set_num_threads(self.cpus)
-                train(run, executor, progress)
-
-            return Training(run, executor, run_all)
+            if self.cpus and executor.name == "local":
+                load_library("torch").set_num_threads(self.cpus)
+            return Training(run, executor, partial(train, run, executor, progress))
 
         config = {**self.model_dump(mode="json", exclude=_NOT_RESULTS), **identity}
         return OpenedJob(config=config, make=make, libraries=libraries, **{"size": 0, **more})

@@ -86,7 +86,7 @@ def split_labels(labels: Iterable[LabelRows], seed: int) -> tuple[dict[str, list
 
 def answerable(rows: LabelRows) -> list[QuestionAnswer]:
     """Return the questions of a label that have gold passages."""
-    return [one for one in rows.questions if one.answerable and one.gold_passages]
+    return [question for question in rows.questions if question.answerable and question.gold_passages]
 
 
 def retrieval_examples(labels: Sequence[LabelRows], negatives: int) -> tuple[list[RetrievalExample], int]:
@@ -102,14 +102,14 @@ def retrieval_examples(labels: Sequence[LabelRows], negatives: int) -> tuple[lis
     lacking = 0
     for rows in labels:
         questions, same = answerable(rows), of_drug[rows.label.drug]
-        at = next(number for number, one in enumerate(same) if one is rows)
+        at = next(number for number, same_label in enumerate(same) if same_label is rows)
         siblings = [same[(at + step) % len(same)] for step in range(1, min(SIBLINGS + 1, len(same)))]
         hard = distractors(rows, questions, siblings, negatives)
         for question, passages in zip(questions, hard, strict=True):
             if len(passages) < negatives:
                 lacking += 1
                 continue
-            texts = [passage_search_text(one) for one in passages]
+            texts = [passage_search_text(passage) for passage in passages]
             for gold in gold_indices(question):
                 text = passage_search_text(rows.passages[gold])
                 found.append(RetrievalExample(question.id, rows.label.drug, question.question, text, texts))
@@ -136,7 +136,7 @@ def train_retriever(
     finite, or where there are fewer groups of examples than a batch has.
     """
     library = load_library("sentence_transformers")
-    groups = len({one.group for one in train})
+    groups = len({example.group for example in train})
     if groups < spec.batch:
         raise ValueError(f"there are {groups} groups of similar questions to train on, and --batch {spec.batch}")
     load_library("transformers").set_seed(spec.seed)
@@ -149,14 +149,16 @@ def train_retriever(
         per_device_eval_batch_size=spec.batch,
         warmup_steps=_WARM_UP,
         dataloader_drop_last=True,  # only near-duplicates are left for the last batches
-        batch_sampler=_BatchesWithoutNearDuplicates({(one.question, one.positive): one.group for one in train}),
+        batch_sampler=_BatchesWithoutNearDuplicates(
+            {(example.question, example.positive): example.group for example in train}
+        ),
         prompts={"question": query_prompt} if query_prompt else {},
     )
     trainer = library.SentenceTransformerTrainer(
         model=model,
         args=arguments,
         train_dataset=_dataset(train),
-        eval_dataset=_dataset({one.group: one for one in validation}.values()),
+        eval_dataset=_dataset({example.group: example for example in validation}.values()),
         loss=library.sentence_transformer.losses.MultipleNegativesRankingLoss(model),
         callbacks=training_callbacks(spec.patience, report),
     )
@@ -167,9 +169,9 @@ def train_retriever(
 
 def _dataset(examples: Iterable[RetrievalExample]) -> Any:
     rows = [
-        {"question": one.question, "positive": one.positive}
-        | {f"negative_{number}": text for number, text in enumerate(one.negatives)}
-        for one in examples
+        {"question": example.question, "positive": example.positive}
+        | {f"negative_{number}": text for number, text in enumerate(example.negatives)}
+        for example in examples
     ]
     return load_library("datasets").Dataset.from_list(rows)
 
@@ -197,9 +199,9 @@ def score_encoder(encoder: SentenceEncoder, name: str, labels: Iterable[LabelRow
     retriever = get_retriever("cosine")
     for rows in labels:
         questions, passages = answerable(rows), list(rows.passages.values())
-        texts = [one.question for one in questions]
-        vectors = encoder.encode_passages([headed_passage(one) for one in passages])
-        collection = Collection([passage_search_text(one) for one in passages], {"cosine": vectors})
+        texts = [question.question for question in questions]
+        vectors = encoder.encode_passages([headed_passage(passage) for passage in passages])
+        collection = Collection([passage_search_text(passage) for passage in passages], {"cosine": vectors})
         rankings = retriever.rank(Queries(texts, {"cosine": encoder.encode_questions(texts)}), collection, RANKED)
         item = BenchmarkItem.of(rows.label.set_id, rows.label.drug_name, True, passages, questions, rows.label.drug)
         for question, ranked in zip(questions, rankings, strict=True):
