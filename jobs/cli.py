@@ -63,7 +63,7 @@ _REVIEW = {
     "adjudicate": ("jobs.review:adjudicate", "Write a page of the items whose marks differ."),
     "export": (
         "jobs.review:export",
-        "Export items for Label Studio or Argilla, or the claims that people judged as marked pairs.",
+        "Export items for Label Studio, or the claims that people judged as marked pairs.",
     ),
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
     "judges": ("jobs.review_judges:judges", "Measure judges and rules on candidates that were marked by reading."),
