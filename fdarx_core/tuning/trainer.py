@@ -54,13 +54,6 @@ def best_point(curve: Sequence[LossPoint]) -> LossPoint | None:
     return min(evaluated, key=lambda point: point.validation_loss or 0.0, default=None)
 
 
-def curve_summary(curve: Sequence[LossPoint]) -> dict[str, Any]:
-    """Return the steps of a training, and the best step with its validation loss, as run.json holds them."""
-    best = best_point(curve)
-    assert best is not None  # the last step is evaluated
-    return {"steps": curve[-1].step, "best_step": best.step, "validation_loss": best.validation_loss}
-
-
 def check_finite(step: int, loss: float) -> None:
     """Raise ValueError where the loss is not finite, since no later step can recover."""
     if not math.isfinite(loss):
