@@ -139,7 +139,9 @@ async def raw_aiohttp(url: str, requests: int) -> int:
 def ready_bodies(requests: int) -> Sequence[bytes]:
     """Render the requests that the whole path renders itself."""
     made = (request(number, {}) for number in range(requests))
-    return [orjson.dumps({"model": "any", "max_tokens": 1024, "messages": one.messages}) for one in made]
+    return [
+        orjson.dumps({"model": "any", "max_tokens": 1024, "messages": made_request.messages}) for made_request in made
+    ]
 
 
 def window(waves: int) -> bool:

@@ -51,9 +51,9 @@ def sentences_of(passage: Passage) -> list[str]:
     """Return the sentences of running text of 6 to 60 words, and the rows of tables."""
     lines = passage.text.split("\n")
     text = [line for line in lines if _CELLS not in line and line.endswith(".")]
-    found = [one.removeprefix("- ") for line in text for one in _SENTENCE_END.split(line)]
+    found = [sentence.removeprefix("- ") for line in text for sentence in _SENTENCE_END.split(line)]
     rows = [line for line in lines if _CELLS in line and _NUMBER.search(line)]
-    return [one for one in found if 6 <= len(one.split()) <= 60 and one[0].isupper()] + rows
+    return [sentence for sentence in found if 6 <= len(sentence.split()) <= 60 and sentence[0].isupper()] + rows
 
 
 def edits(
@@ -122,7 +122,7 @@ def main(
     judge = open_engine(engine)
     verbatim = verify([pair for _, pair, _ in pairs], judge)
     edited = verify([pair for _, _, pair in pairs], judge)
-    counts = {"verbatim": Counter(one.verdict for one in verbatim)} | {edit: Counter[str]() for edit in EDITS}
+    counts = {"verbatim": Counter(verdict.verdict for verdict in verbatim)} | {edit: Counter[str]() for edit in EDITS}
     for (edit, _, pair), result in zip(pairs, edited, strict=True):
         counts[edit][result.verdict] += 1
         if edit == show and result.verdict == "supported":
@@ -131,7 +131,7 @@ def main(
     for edit, verdicts in counts.items():
         shares = ", ".join(f"{name} {number}" for name, number in verdicts.most_common())
         print(f"  {edit:9} n {verdicts.total():4}  {shares}")
-    wrong = sum(one.verdict in ("supported", "unsupported") for one in edited)
+    wrong = sum(verdict.verdict in ("supported", "unsupported") for verdict in edited)
     print(f"  edits decided wrongly: {wrong} of {len(edited)}")
     return int(judge.name == "exact" and bool(wrong or counts["verbatim"]["supported"] < LEAST_VERBATIM * len(pairs)))
 

@@ -113,8 +113,8 @@ def seconds(call: Callable[[], Any]) -> float:
 def ceiling(precision: Precision, size: int) -> float:
     """Return the operations a second of the product of two square matrices."""
     torch = _torch()
-    one, other = (torch.randn(size, size, device=device()).to(getattr(torch, precision)) for _ in range(2))
-    return 2 * size**3 / seconds(lambda: one @ other)
+    left, other = (torch.randn(size, size, device=device()).to(getattr(torch, precision)) for _ in range(2))
+    return 2 * size**3 / seconds(lambda: left @ other)
 
 
 def encoder_operations(shape: Shape, lengths: Sequence[int]) -> float:
@@ -193,8 +193,8 @@ def measure_cross_encoders(scale: WorkloadSize, folder: Path) -> Iterator[str]:
     ]
     for name, call, pairs, batch in calls:
         parts = [pairs[start : start + batch] for start in range(0, len(pairs), batch)]
-        for order, given in (("sorted by length", [pairs]), ("in order of arrival", parts)):
-            taken = seconds(lambda call=call, given=given: [call(part) for part in given])  # type: ignore[misc]
+        for order, batches in (("sorted by length", [pairs]), ("in order of arrival", parts)):
+            taken = seconds(lambda call=call, batches=batches: [call(part) for part in batches])  # type: ignore[misc]
             share = operations / taken / limit
             yield f"{name}, batch {batch}, {order}: {len(pairs) / taken:,.0f} pairs/s, {share:.1%} of the ceiling"
 
@@ -271,7 +271,7 @@ def tuning_line(shape: Shape, scale: WorkloadSize, directory: str) -> str:
     model = load_library("peft").get_peft_model(load_model(spec), lora_config(spec)).to(device())
     model.enable_input_require_grads()  # else the checkpoints of a frozen model keep no gradients
     model.gradient_checkpointing_enable()
-    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=1e-4)
+    optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=1e-4)
     drawn = np.random.default_rng(0).integers(shape["vocab_size"], size=(scale.sequences, scale.tokens)).tolist()
     sequences = [torch.tensor([tokens], device=device()) for tokens in drawn]
 

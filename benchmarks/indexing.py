@@ -90,7 +90,7 @@ def main() -> int:
         labels = f"{made['documents']} labels, {made['chunks']:,} chunks"
         print(f"fdarx index of {labels}: {wall:.1f} s (below {LIMIT_SECONDS}), {direct:.1f} CPU s, {memory:.0f} MiB")
         types = IndexReader.open(str(folder / "a")).filter_values("", 0)["document_type"]
-        everything = ("--document-types", *(one.value for one in types), "--exclude-routes", "none")
+        everything = ("--document-types", *(kind.value for kind in types), "--exclude-routes", "none")
         run_folder = str(folder / "run")
         _, build, peak = measured(
             "build", "--labels", *RELEASES, *everything, "--executor", "local", "--out", run_folder

@@ -168,7 +168,9 @@ def prompts(asked: list[str], index: IndexReader) -> Iterator[bytes]:
     found = index.search(asked[:200], _CONTEXTS, retriever="bm25", filter=ChunkFilter())
     texts = [[chunk.text for chunk in index.chunks([position for position, _ in best])] for best in found]
     content = ["\n\n".join([question, *contexts]) for question, contexts in zip(asked, texts, strict=False)]
-    return cycle([orjson.dumps({"model": "any", "messages": [{"role": "user", "content": one}]}) for one in content])
+    return cycle(
+        [orjson.dumps({"model": "any", "messages": [{"role": "user", "content": prompt}]}) for prompt in content]
+    )
 
 
 @contextmanager
@@ -176,7 +178,9 @@ def published_method(folder: Path, index: IndexReader, llm: str) -> Iterator[str
     """Run the published method over the same chunks; yield its address."""
     from benchmarks import service_seed
 
-    service_seed.write(folder, [{"title": one.title, "text": one.text} for one in index.chunks(range(len(index)))])
+    service_seed.write(
+        folder, [{"title": chunk.title, "text": chunk.text} for chunk in index.chunks(range(len(index)))]
+    )
     with server_process("benchmarks.service_seed", "--folder", str(folder), "--llm", llm) as line:
         port, _, encoder = line.partition(" ")
         print(f"published method: index read for every query, {encoder} loaded once, {LATENCY_S:g} s model")

@@ -115,14 +115,16 @@ def derived(path: Path) -> tuple[str, float, float]:
 
 def main(*files: Path) -> int:
     """Print the deviations, and the throughput of each file."""
-    for one in PUBLISHED:
-        name, replica, load, measured, source = one
-        figures = f"measured {measured:6.0f} tokens/s, computed {replica.total(*load):6.0f} ({deviation(one):+.0%})"
+    for published in PUBLISHED:
+        name, replica, load, measured, source = published
+        figures = (
+            f"measured {measured:6.0f} tokens/s, computed {replica.total(*load):6.0f} ({deviation(published):+.0%})"
+        )
         print(f"{name:<17} {load[0]:>6}/{load[1]} {figures}  {source}")
     for file in files:
         model, prefill, decode = derived(file)
         print(f"{model}: prefill {prefill:.0f} at {LABEL_TOKENS} tokens, decode {decode:.0f} at {SWEEP_TOKENS}")
-    return int(any(abs(deviation(one)) > MAX_DEVIATION for one in PUBLISHED))
+    return int(any(abs(deviation(published)) > MAX_DEVIATION for published in PUBLISHED))
 
 
 if __name__ == "__main__":

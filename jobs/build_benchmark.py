@@ -100,10 +100,10 @@ def _tell_splits(info: dict[str, Any]) -> None:
 
 def _agreement_text(row: dict[str, Any]) -> str:
     """Return the agreement of a stage's votes in words."""
-    if row["unanimous"] is None:
-        return f"{row['votes']:,} votes, {row['unscored']:,} unscored; no question has two scored votes"
-    alpha = "undefined, all votes are equal" if row["alpha"] is None else f"{row['alpha']:.2f}"
     votes = f"{row['votes']:,} votes, {row['unscored']:,} unscored"
+    if row["unanimous"] is None:
+        return f"{votes}; no question has two scored votes"
+    alpha = "undefined, all votes are equal" if row["alpha"] is None else f"{row['alpha']:.2f}"
     return f"{votes}; {row['unanimous']:.1%} of {row['questions']:,} questions unanimous, Krippendorff's alpha {alpha}"
 
 

@@ -19,13 +19,13 @@ from jobs import stop
 from jobs.cli import run_as
 from jobs.output import print_json
 
-BUILD, EVALUATION = "build_benchmark", "evaluate"
-_PAGES: dict[str, Callable[[RunDirectory], str]] = {
-    BUILD: build_report,
-    EVALUATION: build_evaluation_report,
-    FACTUALITY: build_factuality_report,
-    "finetune_answerer": build_tuning_report,
+_PAGES: dict[str, dict[str, Callable[[RunDirectory], str]]] = {
+    "build_benchmark": {"questions": questions_page, "report": build_report},
+    "evaluate": {"answers": answers_page, "report": build_evaluation_report},
+    FACTUALITY: {"report": build_factuality_report},
+    "finetune_answerer": {"report": build_tuning_report},
 }
+"""The pages of a run by the name of its job: what makes each of them, by its name."""
 
 
 def report(run: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*")] = None) -> int:
@@ -46,14 +46,9 @@ def report(run: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*
         stop(f"{opened.root} is a run of {job}, whose page only that job writes; give one of {', '.join(_PAGES)}")
     if status not in ("complete", "incomplete"):
         stop(f"{opened.root} is {status}: it has no figures yet; finish it with the command that began it")
-    pages = {"report": opened.file("report.html")}
-    if job == BUILD:
-        pages = {"questions": opened.file("questions.html"), **pages}
-        pages["questions"].write_text(questions_page(opened))
-    if job == EVALUATION:
-        pages = {"answers": opened.file("answers.html"), **pages}
-        pages["answers"].write_text(answers_page(opened))
-    pages["report"].write_text(_PAGES[job](opened))
+    pages = {name: opened.file(f"{name}.html") for name in _PAGES[job]}
+    for name, page in pages.items():
+        page.write_text(_PAGES[job][name](opened))
     if config.as_json:
         print_json({"run": run, **{name: str(page) for name, page in pages.items()}})
         return 0

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fdarx_core.report.traces import build_trace, evaluation_trace
+from fdarx_core.report.traces import build_trace, evaluation_trace, trace_text
 from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import RunDirectory
 from jobs.cli import run_as
@@ -30,9 +30,9 @@ def show(run: str, question: str, /, *, config: Annotated[JobConfig | None, Para
     opened = RunDirectory.open(run)
     trace = (evaluation_trace if opened.info()["job"] == "evaluate" else build_trace)(opened, question)
     if config and config.as_json:
-        print_json({"run": run, **trace.found})
+        print_json({"run": run, **trace})
     else:
-        print(trace.text(), end="")
+        print(trace_text(trace), end="")
     return 0
 
 

@@ -11,4 +11,4 @@ from fdarx_core.documents.labels import chunk_label as chunk_label
 from fdarx_core.documents.labels import find_labels as find_labels
 from fdarx_core.documents.labels import is_benchmark as is_benchmark
 from fdarx_core.documents.labels import read_label_chunks as read_label_chunks
-from fdarx_core.documents.labels import read_label_files as read_label_files
+from fdarx_core.documents.labels import read_label_file as read_label_file

@@ -6,14 +6,12 @@ import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from fdarx_core.documents.html import read_html
 from fdarx_core.documents.parsers import (
-    ParsedFile,
     Reader,
     UnreadablePart,
     read_json_rows,
@@ -76,15 +74,15 @@ def read_documents(found: Inputs, max_pages: int | None = None) -> Iterator[Docu
     pages (None: any number) is not read. One document is in memory at a time.
     """
     first: dict[str, str] = {}
-    for one in chain(found.rejects, _of_sources(found.sources, max_pages)):
-        if isinstance(one, Reject):
-            yield one
-        elif one.id in first:
-            detail = f"title and text are those of a document in {first[one.id]}"
-            yield Reject(one.source, "read", "duplicate_document", detail, source=one.source)
+    for document in chain(found.rejects, _of_sources(found.sources, max_pages)):
+        if isinstance(document, Reject):
+            yield document
+        elif document.id in first:
+            detail = f"title and text are those of a document in {first[document.id]}"
+            yield Reject(document.source, "read", "duplicate_document", detail, source=document.source)
         else:
-            first[one.id] = one.source
-            yield one
+            first[document.id] = document.source
+            yield document
 
 
 def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Document | Reject]:
@@ -107,35 +105,28 @@ def _of_sources(sources: Iterable[Source], max_pages: int | None) -> Iterator[Do
                     yield from _documents(file[0], io.BytesIO(file[1]), max_pages)
 
 
-def _reader(kind: str, max_pages: int | None) -> Reader:
-    """Return the function that reads files of an ending. Raises `InputError` for an ending that is not read."""
-    if kind == PDF:
-        from fdarx_core.documents.pdf import read_pdf  # pypdf is of the extra `documents`
-
-        return partial(read_pdf, max_pages=max_pages)
-    if kind not in _READERS:
-        raise _unsupported(kind)
-    return _READERS[kind]
-
-
 def _documents(source: Source, stream: BinaryIO, max_pages: int | None = None) -> Iterator[Document | Reject]:
+    """Yield the documents of one file. Raises nothing: what cannot be read becomes a Reject."""
+    kind, stem = _kind(source), PurePosixPath(_file(source).replace("\\", "/")).stem
     try:
-        reader = _reader(_kind(source), max_pages)
-        for part in reader(stream):
+        if kind == PDF:
+            from fdarx_core.documents.pdf import read_pdf  # pypdf is of the extra `documents`
+
+            parts = read_pdf(stream, max_pages)
+        elif kind in _READERS:
+            parts = _READERS[kind](stream)
+        else:
+            raise _unsupported(kind)
+        for part in parts:
             if isinstance(part, UnreadablePart):
                 yield as_reject(source, part.error, at=part.at)
-            else:
-                yield _document(source, part)
+                continue
+            if not part.text:
+                raise InputError("empty_document", "there is no text in it")
+            title = part.title or " ".join(stem.replace("_", " ").split()) or stem
+            yield Document(content_id(title, part.text), title, source.name, part.text, part.breaks, part.pages)
     except InputError as bad:
         yield as_reject(source, bad)
-
-
-def _document(source: Source, read: ParsedFile) -> Document:
-    if not read.text:
-        raise InputError("empty_document", "there is no text in it")
-    stem = PurePosixPath(_file(source).replace("\\", "/")).stem
-    title = read.title or " ".join(stem.replace("_", " ").split()) or stem
-    return Document(content_id(title, read.text), title, source.name, read.text, read.breaks, read.pages)
 
 
 def _kind(source: Source) -> str:

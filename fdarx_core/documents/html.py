@@ -129,8 +129,8 @@ def _number_items(ordered: etree._Element) -> None:
         number += 1
 
 
-def _whole(given: str | None, default: int) -> int:
-    return int(given) if given and given.strip().isdecimal() and len(given) < 6 else default
+def _whole(number: str | None, default: int) -> int:
+    return int(number) if number and number.strip().isdecimal() and len(number) < 6 else default
 
 
 def _has_values(table: etree._Element) -> bool:
@@ -183,20 +183,12 @@ def _marked_texts(root: etree._Element) -> Iterator[str]:
         if event == "start" and tag in _DROPPED:
             walk.skip_subtree()
             continue
-        yield _mark(element, tag, event, in_cell=cells > 0)
         inside = event == "start"
-        text = element.text if inside else element.tail if element is not root else ""
-        yield _spaced(text or "", preformatted > 0)
-
-
-def _mark(element: etree._Element, tag: str, event: str, *, in_cell: bool) -> str:
-    mark = _MARKS_HTML.get(tag, "")
-    if mark == _CELL:
-        return _CELL if event == "start" and element.getprevious() is not None else ""
-    return _LINE if mark == _PARAGRAPH and in_cell else mark
-
-
-def _spaced(text: str, preformatted: bool) -> str:
-    if preformatted:
-        return _LINE.join(_SPACE.sub(" ", line) for line in text.split("\n"))
-    return _SPACE.sub(" ", text)
+        mark = _MARKS_HTML.get(tag, "")
+        if mark == _CELL and (not inside or element.getprevious() is None):
+            mark = ""
+        elif mark == _PARAGRAPH and cells:
+            mark = _LINE
+        text = (element.text if inside else element.tail if element is not root else "") or ""
+        lines = text.split("\n") if preformatted else [text]
+        yield mark + _LINE.join(_SPACE.sub(" ", line) for line in lines)

@@ -1,4 +1,4 @@
-"""Reading of files that strangers send, each in a process of its own with limits, see `parsing_process`."""
+"""Reads uploaded files, each in a process of its own with limits, see `parsing_process`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 from pydantic import TypeAdapter
 
-from fdarx_core.documents.parsing_process import COMPLETE, OUT_OF_MEMORY, ParsingRequest
+from fdarx_core.documents.parsing_process import COMPLETE, OUT_OF_MEMORY
 from fdarx_core.records import Chunk, Reject
 
 PROCESSES = 8
@@ -28,7 +28,6 @@ _MODULE = "fdarx_core.documents.parsing_process"
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "OMP_NUM_THREADS", "LD_LIBRARY_PATH")
 """Variables of the environment that the processes get; others may hold passwords."""
 _MIB = 2**20
-_MEMORY = "reading it takes more than {} MiB of memory; split the file"
 _RESULT = TypeAdapter(list[Chunk] | Reject | str)
 
 
@@ -53,7 +52,7 @@ class ParsingResult:
 
 
 class IsolatedParser:
-    """Reads files in processes that are ended when a file is read, or when nobody waits for it any more.
+    """Reads files in processes that end when the file is read, or when its upload is cancelled.
 
     The next process is started before it is needed, since Python and the parsers take about half a second to load.
     """
@@ -73,15 +72,19 @@ class IsolatedParser:
         or parser_failed. Where the task is cancelled, the process is killed.
         """
         limits = self._limits
-        request = ParsingRequest(str(file), size, overlap, limits.cpu_s, limits.memory_mib * _MIB, limits.pages)
+        arguments = {"file": str(file), "size": size, "overlap": overlap, "max_pages": limits.pages}
+        request = orjson.dumps((arguments, limits.cpu_s, limits.memory_mib * _MIB)) + b"\n"
         async with self._shares[client], self._places:
             waiting, self._next = self._next, None
             asyncio.get_running_loop().call_later(_NEXT_AFTER_S, self._prepare)
             process = _start() if waiting is None or waiting.poll() is not None else waiting
             try:
-                return await asyncio.to_thread(_read_result, process, request)
+                found = await asyncio.to_thread(_read_result, process, request, limits)
             finally:
                 process.kill()
+        if isinstance(found, ParsingResult):
+            return found
+        return ParsingResult(rejects=[Reject(str(file), "read", *found, source=str(file))])
 
     def close(self) -> None:
         """End the process that waits for the next file."""
@@ -115,11 +118,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             stream.close()
 
 
-def _read_result(process: subprocess.Popen[bytes], request: ParsingRequest) -> ParsingResult:
-    """Return the result of a process. It is data of a process that may be broken, and is checked as such."""
+def _read_result(
+    process: subprocess.Popen[bytes], request: bytes, limits: ParsingLimits
+) -> ParsingResult | tuple[str, str]:
+    """Return the result of a process, or the reason and the detail of a Reject.
+
+    The result is data of a process that may be broken, and is checked as such.
+    """
     assert process.stdin is not None and process.stdout is not None
     try:
-        process.stdin.write(orjson.dumps(request) + b"\n")
+        process.stdin.write(request)
         process.stdin.flush()
         data = process.stdout.read(MAX_RESULT + 1)
     except BrokenPipeError:
@@ -127,28 +135,23 @@ def _read_result(process: subprocess.Popen[bytes], request: ParsingRequest) -> P
     code = process.poll() if len(data) > MAX_RESULT else process.wait()
     _end(process)
     if len(data) > MAX_RESULT:
-        return _rejected(request, "result_limit", f"its text has more than {MAX_RESULT // _MIB} MiB; split the file")
+        return "result_limit", f"its text has more than {MAX_RESULT // _MIB} MiB; split the file"
     found = ParsingResult()
     try:
         for line in data.splitlines():
-            one = _RESULT.validate_json(line, strict=True)
-            if isinstance(one, Reject):
-                found.rejects.append(one)
-            elif isinstance(one, list):
-                if len({chunk.document_id for chunk in one}) != 1:
+            row = _RESULT.validate_json(line, strict=True)
+            if isinstance(row, Reject):
+                found.rejects.append(row)
+            elif isinstance(row, list):
+                if len({chunk.document_id for chunk in row}) != 1:
                     raise ValueError("a line has the chunks of one document")
-                found.documents.append(one)
-            elif one == COMPLETE:
+                found.documents.append(row)
+            elif row == COMPLETE:
                 return found
-            elif one == OUT_OF_MEMORY:
-                return _rejected(request, "memory_limit", _MEMORY.format(request.memory_bytes // _MIB))
+            elif row == OUT_OF_MEMORY:
+                return "memory_limit", f"reading it takes more than {limits.memory_mib} MiB of memory; split the file"
     except ValueError:  # pydantic's is one
         pass
     if code == -signal.SIGXCPU:
-        detail = f"reading it takes more than {request.cpu_s} s of CPU time; split the file"
-        return _rejected(request, "cpu_limit", detail)
-    return _rejected(request, "parser_failed", f"its parser ended with the code {code}; the file may be damaged")
-
-
-def _rejected(request: ParsingRequest, reason: str, detail: str) -> ParsingResult:
-    return ParsingResult(rejects=[Reject(request.file, "read", reason, detail, source=request.file)])
+        return "cpu_limit", f"reading it takes more than {limits.cpu_s} s of CPU time; split the file"
+    return "parser_failed", f"its parser ended with the code {code}; the file may be damaged"

@@ -45,12 +45,8 @@ def find_labels(sources: Sequence[Source]) -> LabelFiles:
     )
 
 
-def read_label_files(labels: Sequence[Identity]) -> list[list[Chunk] | Reject]:
-    """Return the chunks of each label, and a Reject for one without text, and for a file that changed meanwhile."""
-    return [_read_label(one) for one in labels]
-
-
-def _read_label(identity: Identity) -> list[Chunk] | Reject:
+def read_label_file(identity: Identity) -> list[Chunk] | Reject:
+    """Return the chunks of a label; a Reject for one without text, and for a file that changed meanwhile."""
     source = identity.source
     try:
         data = read_document(source)

@@ -7,13 +7,15 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import BinaryIO
 
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import MAX_DOCUMENT
 from fdarx_core.storage.tables import parse_json_row
 
-_BETWEEN = "\n\n"
+BETWEEN = "\n\n"
+"""What joins the pieces of a text: parts, or pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +30,12 @@ class ParsedFile:
     @classmethod
     def of_pieces(cls, title: str, pieces: Sequence[str]) -> ParsedFile:
         """Return a file of pieces that are joined by blank lines; `breaks` are the positions of their starts."""
-        breaks: list[int] = []
-        at = 0
-        for piece in pieces[:-1]:
-            at += len(piece) + len(_BETWEEN)
-            breaks.append(at)
-        return cls(title, _BETWEEN.join(pieces), breaks)
+        return cls(title, BETWEEN.join(pieces), starts_of(pieces)[1:])
+
+
+def starts_of(pieces: Sequence[str]) -> list[int]:
+    """Return where each piece begins in the joined text; a blank piece, which is left out, where the next one does."""
+    return list(accumulate((len(piece) + len(BETWEEN) if piece else 0 for piece in pieces[:-1]), initial=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,9 @@ def read_text(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
 def read_markdown(stream: BinaryIO) -> Iterator[ParsedFile | UnreadablePart]:
     """Read a Markdown file as text. Its title is its first heading."""
     text = tidy(decode(stream.read()))
-    yield ParsedFile(_first_heading(text), text)
+    body = _FENCED.sub("", _FRONT_MATTER.sub("", text))
+    headings = (found["marked"] or found["underlined"] or "" for found in _HEADING.finditer(body))
+    yield ParsedFile(next(filter(None, map(_plain_heading, headings)), ""), text)
 
 
 HTML = "HTML; give it a name that ends in .html"
@@ -121,12 +125,6 @@ def visible(text: str) -> str:
 def title_of(text: str) -> str:
     """Return a heading as a title: one line of at most 300 characters."""
     return " ".join(visible(tidy(text)).split())[:_LONGEST_TITLE].rstrip()
-
-
-def _first_heading(text: str) -> str:
-    body = _FENCED.sub("", _FRONT_MATTER.sub("", text))
-    headings = (found["marked"] or found["underlined"] or "" for found in _HEADING.finditer(body))
-    return next(filter(None, map(_plain_heading, headings)), "")
 
 
 def _plain_heading(heading: str) -> str:

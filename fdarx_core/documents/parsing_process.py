@@ -1,8 +1,9 @@
 """Reads one file as chunks in a process with limits: `python -m fdarx_core.documents.parsing_process`.
 
-Files that strangers send are read here: a file that keeps its parser busy, fills the memory or breaks the parser ends
-this process alone. The request is a line of JSON on the standard input, the fields of `ParsingRequest`. The result are
-lines of JSON on the standard output, see `write_result`; the last one says that it is complete.
+Uploaded files are read here: a file that keeps its parser busy, fills the memory or breaks the parser ends
+this process alone. The request is a line of JSON on the standard input, the arguments of `read_file_chunks` and the
+limits. The result are lines of JSON on the standard output, one for each document, the list of its chunks, and one for
+each Reject; the last one says that it is complete.
 """
 
 from __future__ import annotations
@@ -13,13 +14,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import BinaryIO
 
 import orjson
 
 from fdarx_core.documents.chunks import chunk_document, find_documents, may_hold_labels, read_documents
-from fdarx_core.documents.labels import find_labels, read_label_files
+from fdarx_core.documents.labels import find_labels, read_label_file
 from fdarx_core.labels import Selection, select
 from fdarx_core.records import Chunk, Reject
 from fdarx_core.storage.sources import Inputs
@@ -31,27 +30,6 @@ COMPLETE, OUT_OF_MEMORY = "complete", "out_of_memory"
 """The last line of a result, and of one that ended at the limit of memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsingRequest:
-    """A file to read.
-
-    Attributes:
-        file: its path.
-        size: the most characters of a chunk.
-        overlap: the characters that a chunk shares with the one before.
-        cpu_s: seconds of CPU time after which the system ends the process.
-        memory_bytes: the most memory (address space) of the process.
-        max_pages: the most pages of a PDF.
-    """
-
-    file: str
-    size: int
-    overlap: int
-    cpu_s: int
-    memory_bytes: int
-    max_pages: int
-
-
 def main() -> int:
     """Read the file that the standard input names, and end this process."""
     result = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -59,48 +37,50 @@ def main() -> int:
     line = sys.stdin.buffer.readline()
     if not line:
         return 0
-    request = ParsingRequest(**orjson.loads(line))
+    arguments, cpu_s, memory_bytes = orjson.loads(line)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGPROF, lambda *_: os.nice(_NICENESS))
     signal.setitimer(signal.ITIMER_PROF, _SHORT_CPU_S)
-    _limit(request)
+    _limit(cpu_s, memory_bytes)
     try:
-        write_result(request, result)
+        for item in read_file_chunks(**arguments):
+            result.write(orjson.dumps(item) + b"\n")
+        result.write(orjson.dumps(COMPLETE) + b"\n")
     except MemoryError:
         result.write(orjson.dumps(OUT_OF_MEMORY) + b"\n")
     result.flush()
     os._exit(0)  # without the tenth of a second in which Python clears up
 
 
-def write_result(request: ParsingRequest, result: BinaryIO) -> None:
-    """Write a line for each document, the list of its chunks, and for each Reject, then `COMPLETE`."""
-    for one in read_file_chunks(request):
-        result.write(orjson.dumps(one) + b"\n")
-    result.write(orjson.dumps(COMPLETE) + b"\n")
+def read_file_chunks(file: str, size: int, overlap: int, max_pages: int) -> Iterator[list[Chunk] | Reject]:
+    """Yield the chunks of each document of a file, as `fdarx index` reads them, and rejects.
 
-
-def read_file_chunks(request: ParsingRequest) -> Iterator[list[Chunk] | Reject]:
-    """Yield the chunks of each document of a file, as `fdarx index` reads them, and rejects."""
-    found = find_documents([request.file])
+    Args:
+        file: its path.
+        size: the most characters of a chunk.
+        overlap: the characters that a chunk shares with the one before.
+        max_pages: the most pages of a PDF.
+    """
+    found = find_documents([file])
     files = find_labels([source for source in found.sources if may_hold_labels(source)])
     labels, older = select(files.labels, Selection(document_types=(), excluded_routes=()))
     yield from files.rejects
     yield from older
-    for label in labels:
-        yield from read_label_files([label])
+    yield from map(read_label_file, labels)
     others = [*(source for source in found.sources if not may_hold_labels(source)), *files.others]
-    for document in read_documents(Inputs(others, found.rejects), request.max_pages):
+    for document in read_documents(Inputs(others, found.rejects), max_pages):
         if isinstance(document, Reject):
             yield document
         else:
-            yield chunk_document(document, request.size, request.overlap)
+            yield chunk_document(document, size, overlap)
 
 
-def _limit(request: ParsingRequest) -> None:
+def _limit(cpu_s: int, memory_bytes: int) -> None:
+    """Let the system end this process after so many further seconds of CPU time, and bound its address space."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = int(used.ru_utime + used.ru_stime) + 1 + request.cpu_s
+    seconds = int(used.ru_utime + used.ru_stime) + 1 + cpu_s
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -7,14 +7,23 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pypdf import PageObject, PasswordType, PdfReader
 from pypdf.errors import DependencyError
 from pypdf.generic import NameObject
 
-from fdarx_core.documents.parsers import ParsedFile, UnreadablePart, kind_of, tidy, title_of, visible
+from fdarx_core.documents.parsers import (
+    BETWEEN,
+    ParsedFile,
+    UnreadablePart,
+    kind_of,
+    starts_of,
+    tidy,
+    title_of,
+    visible,
+)
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import MAX_DOCUMENT
 from fdarx_core.text.superscripts import superscript
@@ -27,7 +36,6 @@ MAX_TEXT = MAX_DOCUMENT
 
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # pypdf warns of each fault that it corrects
 
-_BETWEEN = "\n\n"
 _LARGEST_RAISED = 0.9
 """The size of the glyphs of a superscript, at most, as a share of that of the glyphs before it."""
 _LONGEST_RAISED = 8
@@ -74,7 +82,13 @@ def read_pdf(stream: BinaryIO, max_pages: int | None = None) -> Iterator[ParsedF
     reader, pages = _open_pdf(stream)
     if max_pages is not None and len(pages) > max_pages:
         raise InputError("too_many_pages", f"{len(pages):,} pages; at most {max_pages:,} are read: split the file")
-    parts = list(_texts(pages, _Recognition(stream)))
+
+    @cache
+    def recognize() -> Callable[[int], str]:  # the file is opened again for the first page that is a picture
+        stream.seek(0)
+        return _recognizer().open(stream.read())
+
+    parts = list(_texts(pages, lambda page: recognize()(page)))
     yield from (part for part in parts if isinstance(part, UnreadablePart))
     texts = [part if isinstance(part, str) else "" for part in parts]
     tidied = [_tidied(text) for text in texts]
@@ -83,16 +97,7 @@ def read_pdf(stream: BinaryIO, max_pages: int | None = None) -> Iterator[ParsedF
     if not any(map(str.isalnum, "".join(cleaned))):
         detail = next((part.error.detail for part in parts if isinstance(part, UnreadablePart)), "the pages are blank")
         raise InputError("no_text_layer", f"no text on any of {len(texts)} pages: {detail}")
-    yield ParsedFile(_title(reader), _BETWEEN.join(filter(None, cleaned)), pages=_page_starts(cleaned))
-
-
-def _page_starts(texts: Sequence[str]) -> list[int]:
-    """Return where each page begins in the joined texts; a blank page begins where the next one does."""
-    starts, at = list[int](), 0
-    for text in texts:
-        starts.append(at)
-        at += len(text) + len(_BETWEEN) if text else 0
-    return starts
+    yield ParsedFile(_title(reader), BETWEEN.join(filter(None, cleaned)), pages=starts_of(cleaned))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +110,9 @@ class _Piece:
     rise: float
 
 
-class _Recognition:
-    """Text recognition of the pages of one file; the file is opened and the models are loaded for the first one."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._read: Callable[[int], str] | None = None
-
-    def __call__(self, page: int) -> str:
-        """Return the text of a page, counted from 0. Raises InputError no_text_layer without the extra `ocr`."""
-        if self._read is None:
-            self._stream.seek(0)
-            self._read = _recognizer().open(self._stream.read())
-        return self._read(page)
-
-
-@lru_cache(maxsize=1)
+@cache
 def _recognizer() -> PageRecognizer:
+    """Return the recognizer of pages, whose models load once. Raises InputError no_text_layer without extra `ocr`."""
     try:
         from fdarx_core.documents.scanned import PageRecognizer
 

@@ -165,21 +165,23 @@ def audit_artifacts(
     return ArtifactAudit(figures, [_message(figure) for figure in figures if figure.failed])
 
 
-def fails(one: AuditFigure) -> bool:
+def fails(figure: AuditFigure) -> bool:
     """Return whether a figure is above its bound, or below its low bound.
 
     Of few drugs any AUC is possible by chance: one out of its bounds fails only where its interval leaves out 0.5.
     """
-    if one.value is None or one.bound is None or (one.low_bound or 0) <= one.value <= one.bound:
+    if figure.value is None or figure.bound is None or (figure.low_bound or 0) <= figure.value <= figure.bound:
         return False
-    return one.low_bound is None or (one.low is not None and one.high is not None and not one.low <= 0.5 <= one.high)
+    low, high = figure.low, figure.high
+    return figure.low_bound is None or (low is not None and high is not None and not low <= 0.5 <= high)
 
 
-def _message(one: AuditFigure) -> str:
-    between = "" if one.low is None or one.high is None else f" (95 % interval {one.low:.2f} to {one.high:.2f})"
-    lower = "" if one.low_bound is None else f"{one.low_bound:.2f} and "
-    bounds = f"{'bounds are' if lower else 'bound is'} {lower}{one.bound:.2f}"
-    return f"{one.name}: {one.value:.2f}{between} over {one.rows:,} questions; the {bounds}"
+def _message(figure: AuditFigure) -> str:
+    low, high = figure.low, figure.high
+    between = "" if low is None or high is None else f" (95 % interval {low:.2f} to {high:.2f})"
+    lower = "" if figure.low_bound is None else f"{figure.low_bound:.2f} and "
+    bounds = f"{'bounds are' if lower else 'bound is'} {lower}{figure.bound:.2f}"
+    return f"{figure.name}: {figure.value:.2f}{between} over {figure.rows:,} questions; the {bounds}"
 
 
 def classifier_figures(
@@ -243,7 +245,7 @@ class Phrases:
             if words:
                 self._by_first[words[0]].append((words, put))
         for found in self._by_first.values():
-            found.sort(key=lambda one: (-len(one[0]), one))
+            found.sort(key=lambda phrase: (-len(phrase[0]), phrase))
 
     def replaced(self, text: Words) -> Words:
         """Return the words of a text with all phrases replaced, of overlapping phrases the first, of these the longest.
@@ -254,7 +256,8 @@ class Phrases:
         at = 0
         last: Words = ()
         while at < len(text):
-            fits = (one for one in self._by_first.get(text[at], ()) if text[at : at + len(one[0])] == one[0])
+            known = self._by_first.get(text[at], ())
+            fits = (phrase for phrase in known if text[at : at + len(phrase[0])] == phrase[0])
             words, put = next(fits, (text[at : at + 1], None))
             if put is None:
                 made.extend(words)
@@ -276,7 +279,7 @@ def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[Audi
         questions: the questions of a build.
         labels: the names in their labels. Where a label is not given, the question's own `drug_name` is the drug.
     """
-    named = {one.set_id: one for one in labels}
+    named = {label.set_id: label for label in labels}
     masks: dict[str, Phrases] = {}
     entities: set[str] = set()
     made = []
@@ -297,10 +300,10 @@ def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[Audi
         )
         made.append(question)
         entities.add(row.entity)
-    made.sort(key=lambda one: (content_id("audit", one.id), one.set_id, one.words, one.answer))
+    made.sort(key=lambda row: (content_id("audit", row.id), row.set_id, row.words, row.answer))
     left_out = Phrases((entity, ()) for entity in entities)
-    for one in made:
-        one.bare = left_out.replaced(one.masked)
+    for question in made:
+        question.bare = left_out.replaced(question.masked)
     return made
 
 
@@ -323,7 +326,7 @@ def drawn_questions(ids: Sequence[str], halves: Codes, refusals: Mask) -> tuple[
     order = np.array(sorted(range(len(ids)), key=lambda at: content_id("draw", ids[at])), np.int64)
     least, needed = len(halves), LEAST_QUESTIONS // 2
     for half in (0, 1):
-        groups = [order[(halves[order] == half) & (refusals[order] == one)] for one in (False, True)]
+        groups = [order[(halves[order] == half) & (refusals[order] == is_refusal)] for is_refusal in (False, True)]
         size = min(MOST_DRAWN, *map(len, groups))
         least = min(least, size)
         picked += [group[:size] for group in groups]
@@ -349,9 +352,8 @@ def area_under_curve(scores: Numbers, refusals: Mask, halves: Codes, weights: Nu
         order = here[np.argsort(scores[here], kind="stable")]
         starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf))
         weighted = weights[:, order]
-        positive, negative = (
-            np.add.reduceat(weighted * (refusals[order] == one), starts, axis=1) for one in (True, False)
-        )
+        of_class = (weighted * refusals[order], weighted * ~refusals[order])
+        positive, negative = (np.add.reduceat(counts, starts, axis=1) for counts in of_class)
         below = np.cumsum(negative, axis=1) - negative
         higher = higher + (positive * (below + negative / 2)).sum(axis=1)
         pairs = pairs + positive.sum(axis=1) * negative.sum(axis=1)

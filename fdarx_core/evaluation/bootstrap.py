@@ -74,7 +74,8 @@ def estimate_sums(sums: Sequence[SliceSums], *, seed: int, resamples: int = RESA
         return []
     lows, highs = percentile_interval(_samples(sums, resamples, seed))
     return [
-        bounded(one.value, low, high, one.rows, one.unscored) for one, low, high in zip(sums, lows, highs, strict=True)
+        bounded(part.value, low, high, part.rows, part.unscored)
+        for part, low, high in zip(sums, lows, highs, strict=True)
     ]
 
 
@@ -88,12 +89,12 @@ def contrast(
     """
     if not pairs:
         return []
-    parts = slice_sums(columns, [one for pair in pairs for one in pair])
+    parts = slice_sums(columns, [side for pair in pairs for side in pair])
     samples = _samples(parts, resamples, seed)
     lows, highs = percentile_interval(samples[:, ::2] - samples[:, 1::2])
     return [
-        bounded(one.value - other.value, low, high, one.rows + other.rows, one.unscored + other.unscored)
-        for one, other, low, high in zip(parts[::2], parts[1::2], lows, highs, strict=True)
+        bounded(first.value - other.value, low, high, first.rows + other.rows, first.unscored + other.unscored)
+        for first, other, low, high in zip(parts[::2], parts[1::2], lows, highs, strict=True)
     ]
 
 
@@ -114,7 +115,7 @@ def slice_sums(columns: ScoreColumns, slices: Sequence[MetricSlice]) -> list[Sli
 def _samples(parts: Sequence[SliceSums], resamples: int, seed: int) -> Numbers:
     """Return the value of each part in each sample of clusters, shape (resamples, parts)."""
     drawn = _in_blocks(weight_blocks(len(parts[0].rows), resamples, seed), [part.sums for part in parts])
-    return np.column_stack([part.metric.combine(one) for part, one in zip(parts, drawn, strict=True)])
+    return np.column_stack([part.metric.combine(sums) for part, sums in zip(parts, drawn, strict=True)])
 
 
 def _in_blocks(blocks: Iterable[Numbers], sums: Sequence[Numbers]) -> list[Numbers]:
@@ -357,9 +358,9 @@ def with_holm(differences: Iterable[Difference], family: Sequence[str] = ()) -> 
     """Set p_holm of the differences, corrected for those with the same metric and equal values of the keys `family`."""
     families: dict[tuple[str, ...], list[Difference]] = defaultdict(list)
     corrected = list(differences)
-    for one in corrected:
-        families[(one.metric, *(one.keys[name] for name in family))].append(one)
+    for difference in corrected:
+        families[(difference.metric, *(difference.keys[name] for name in family))].append(difference)
     for members in families.values():
-        for one, adjusted in zip(members, holm([one.p or 0.0 for one in members]), strict=True):
-            one.p_holm = adjusted
+        for difference, adjusted in zip(members, holm([member.p or 0.0 for member in members]), strict=True):
+            difference.p_holm = adjusted
     return corrected

@@ -146,9 +146,9 @@ def cell_figures(
         named += [(by, name, (metrics[metric], mask)) for metric in listed if metric in metrics]
     estimates = _with_undecided(slice_sums(columns, [piece for *_, piece in named]), seed, resamples)
     return [
-        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, one)
-        for (by, name, (metric, _)), one in zip(named, estimates, strict=True)
-        if one.rows or one.unscored
+        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, estimated)
+        for (by, name, (metric, _)), estimated in zip(named, estimates, strict=True)
+        if estimated.rows or estimated.unscored
     ]
 
 
@@ -165,8 +165,8 @@ def _with_undecided(sums: Sequence[SliceSums], seed: int, resamples: int) -> lis
     estimates = estimate_sums([*sums, *filled], seed=seed, resamples=resamples)
     widened, bounds = estimates[: len(sums)], estimates[len(sums) :]
     for at, *extremes in zip(affected, bounds[::2], bounds[1::2], strict=True):
-        lows = [one.low for one in (widened[at], *extremes) if one.low is not None]
-        highs = [one.high for one in (widened[at], *extremes) if one.high is not None]
+        lows = [bound.low for bound in (widened[at], *extremes) if bound.low is not None]
+        highs = [bound.high for bound in (widened[at], *extremes) if bound.high is not None]
         widened[at] = replace(widened[at], low=min(lows, default=None), high=max(highs, default=None))
     return widened
 
@@ -230,9 +230,9 @@ def compare_pairs(
         slices = [(metrics[metric], groups[group]) for metric, group in wanted]
         differences = paired_differences(measured[a], measured[b], slices, seed=seed, resamples=resamples, flips=flips)
         found += [
-            replace(one, keys={"group": group}, first=a._asdict(), second=b._asdict())
-            for (_, group), one in zip(wanted, differences, strict=True)
-            if one is not None
+            replace(difference, keys={"group": group}, first=a._asdict(), second=b._asdict())
+            for (_, group), difference in zip(wanted, differences, strict=True)
+            if difference is not None
         ]
     return with_holm(found, ["group"])
 
@@ -256,8 +256,8 @@ def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
 
     Answers of another program in a setting with a name of its own are compared with those of every cell.
     """
-    given = {cell for cell in cells if cell.setting not in SETTINGS}
-    return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model or {a, b} & given]
+    imported = {cell for cell in cells if cell.setting not in SETTINGS}
+    return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model or {a, b} & imported]
 
 
 COVERAGE_TOLERANCE = 0.01

@@ -65,14 +65,15 @@ def equivalences(questions: Sequence[QuestionAnswer], passages: Sequence[Passage
 
     `passages` are all passages of the label; a gold passage that is not among them has no equivalent passages.
     """
-    by_index = {one.doc_chunk_index: one.text for one in sorted(passages, key=lambda passage: passage.doc_chunk_index)}
+    texts = {passage.doc_chunk_index: passage.text for passage in passages}
+    by_index = dict(sorted(texts.items()))
     found = []
     for question in questions:
         if not question.answerable:
             continue
         equivalence = Equivalence(question.id, question.set_id)
         gold, sentences = gold_indices(question), split_sentences(question.answer)
-        for index in dict.fromkeys(one for one in gold if one in by_index):
+        for index in dict.fromkeys(gold_index for gold_index in gold if gold_index in by_index):
             spans = [quoted_span(sentence, by_index[index]) for sentence in sentences]
             stated = list(dict.fromkeys(by_index[index][slice(*span)] for span in spans if span))
             for other, text in by_index.items():
@@ -81,7 +82,7 @@ def equivalences(questions: Sequence[QuestionAnswer], passages: Sequence[Passage
                     continue
                 if by_index[index].split() == text.split():
                     why = "near_duplicate"
-                elif stated and all(quoted_span(one, text) for one in stated):
+                elif stated and all(quoted_span(span, text) for span in stated):
                     why = "same_statement"
                 if why:
                     equivalence.gold.append(index)

@@ -316,7 +316,7 @@ _BUILT_IN: tuple[Metric, ...] = (
     column_mean("latency_s", replied, EVERY),
 )
 
-SCORE_METRICS: dict[str, Metric] = {one.name: one for one in _BUILT_IN}
+SCORE_METRICS: dict[str, Metric] = {metric.name: metric for metric in _BUILT_IN}
 """The built-in metrics on Score rows, by name."""
 
 RETRIEVAL_METRICS: dict[str, Metric] = {
@@ -346,10 +346,12 @@ def added_metrics(given: tuple[AnswerFunction | Metric, ...] = ()) -> dict[str, 
     """
     plugins = load_plugins(ENTRY_POINTS, "function", Callable, Metric)
     found: dict[str, Metric] = {}
-    for name, one in [*plugins.items(), *(("", one) for one in given)]:
-        if not (isinstance(one, Metric) or name or getattr(one, "__name__", "<lambda>") != "<lambda>"):
-            raise ValueError(f"the metric {one!r} has no name; define a function, or give mean_metric(function, NAME)")
-        metric = one if isinstance(one, Metric) else mean_metric(one, name, types=ANSWERABLE)
+    for name, added in [*plugins.items(), *(("", added) for added in given)]:
+        if not (isinstance(added, Metric) or name or getattr(added, "__name__", "<lambda>") != "<lambda>"):
+            raise ValueError(
+                f"the metric {added!r} has no name; define a function, or give mean_metric(function, NAME)"
+            )
+        metric = added if isinstance(added, Metric) else mean_metric(added, name, types=ANSWERABLE)
         if metric.name in SCORE_METRICS or metric.name in found:
             raise ValueError(f"a metric {metric.name!r} exists already; give the function another name")
         found[metric.name] = metric
@@ -381,7 +383,7 @@ def metric_table(
         **{name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in keys},
     }
     for metric in metrics:
-        lacking = [any(one.partition(":")[0] == metric.field for one in getattr(row, "unscored", ())) for row in rows]
+        lacking = [any(why.partition(":")[0] == metric.field for why in getattr(row, "unscored", ())) for row in rows]
         columns[metric.name] = pa.array([metric.number(row) for row in rows], pa.float64())
         columns[f"no_{metric.name}"] = pa.array(lacking, pa.bool_())
     return pa.table(columns)

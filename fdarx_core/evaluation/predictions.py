@@ -267,7 +267,7 @@ def citing_settings(answers: Iterable[ImportedPrediction]) -> frozenset[str]:
     In these settings an answer without citations counts as one; in others no citations were asked for.
     """
     others = (answer for answer in answers if answer.citable is None)
-    return frozenset(one.setting for one in others if one.cited or parse_reply(one.text, {}).unknown)
+    return frozenset(answer.setting for answer in others if answer.cited or parse_reply(answer.text, {}).unknown)
 
 
 def prediction_from_given(

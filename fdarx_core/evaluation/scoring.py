@@ -66,7 +66,7 @@ def baseline_grade(slots: Mapping[str, Any]) -> GradeReply:
     drug, question, gold, predicted = (str(slots[name]) for name in ("drug", "question", "gold", "predicted"))
     asked = frozenset(words_of(f"{question} {drug}"))
     answer, reference = (
-        {bare for one in sentences_of(text) if (bare := tuple(dropwhile(asked.__contains__, one)))}
+        {bare for words in sentences_of(text) if (bare := tuple(dropwhile(asked.__contains__, words)))}
         for text in (predicted, gold)
     )
     if not any(word[0].isalnum() for word in words_of(predicted)):
@@ -90,9 +90,9 @@ def _unrelated(gold: str, predicted: str, asked: str) -> str:
     It has none of the reference's quantities but others in the same units, or hardly a word and no number of it.
     """
     reference, answer, question = (normalize(text, literal=True) for text in (gold, predicted, asked))
-    due, given = (set(_quantities(text)) - set(_quantities(question)) for text in (reference, answer))
-    units = {unit for _, unit in due} & {unit for _, unit in given}
-    if units and not due & given and not number_strings(reference) & number_strings(answer):
+    due, stated = (set(_quantities(text)) - set(_quantities(question)) for text in (reference, answer))
+    units = {unit for _, unit in due} & {unit for _, unit in stated}
+    if units and not due & stated and not number_strings(reference) & number_strings(answer):
         return f"none of its values is a value of the reference, in {', '.join(sorted(units)) or 'plain numbers'}"
     words = content_words(reference) - content_words(question)
     shared = words & content_words(answer)
@@ -103,7 +103,7 @@ def _unrelated(gold: str, predicted: str, asked: str) -> str:
 
 
 def _quantities(text: str) -> list[tuple[float, str]]:
-    return [(one.value, one.unit) for one in extract_quantities(text)[0]]
+    return [(quantity.value, quantity.unit) for quantity in extract_quantities(text)[0]]
 
 
 GRADE_ANSWER = Task.load("grade_answer", GradeReply, baseline_grade)
@@ -253,8 +253,9 @@ def metric_digests(given: Iterable[AnswerFunction | Metric]) -> dict[str, str]:
     """Return a digest of the source of each metric that is given, by name, for what identifies a run."""
     digests: dict[str, str] = {}
     for metric in given:
-        name, function = (metric.name, metric.function) if isinstance(metric, Metric) else (metric.__name__, metric)
-        code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+        name = metric.name if isinstance(metric, Metric) else metric.__name__
+        function: Any = metric.function if isinstance(metric, Metric) else metric
+        code = getattr(inspect.unwrap(function), "__code__", None)
         try:  # the text of a function, or of the class of a callable object
             source = inspect.getsource(code or type(function))
         except (OSError, TypeError):
@@ -264,7 +265,9 @@ def metric_digests(given: Iterable[AnswerFunction | Metric]) -> dict[str, str]:
 
 
 def _instructions(code: CodeType) -> str:
-    constants = [_instructions(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    constants = [
+        _instructions(constant) if isinstance(constant, CodeType) else repr(constant) for constant in code.co_consts
+    ]
     return "\n".join((code.co_code.hex(), *code.co_names, *constants))
 
 

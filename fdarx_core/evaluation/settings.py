@@ -91,14 +91,16 @@ def prompt_context(
         return PromptContext(_slots(question, label=text), kept, cuts, numbered)
     if setting == ORACLE:
         wanted = gold_indices(question)
-        by_index = {one.doc_chunk_index: one for one in subject_passages if one.doc_chunk_index in wanted}
+        by_index = {
+            passage.doc_chunk_index: passage for passage in subject_passages if passage.doc_chunk_index in wanted
+        }
         if missing := [index for index in wanted if index not in by_index]:
             raise ValueError(
                 f"question {question.id} has gold passages {missing} of label {question.set_id}, which are missing; "
                 "give the passages of the label, or leave out the setting oracle"
             )
         kept, cuts = _fitting([by_index[index] for index in wanted], room)
-        parts = [{"section": _heading(one), "text": one.text} for one in kept]
+        parts = [{"section": _heading(passage), "text": passage.text} for passage in kept]
         return PromptContext(_slots(question, passages=parts), kept, cuts)
     if setting == RETRIEVED:
         kept, cuts = _fitting(ranked, room)
@@ -166,9 +168,9 @@ def _full_label(label: _SameObject, room: TokenBudget) -> tuple[str, list[Passag
     fitting = len(parts) if room.tokens is None else _count_fitting(parts, room.tokens, room.counter)
     text = "\n".join(parts[:fitting])
     limit = len(text) if room.label_chars is None else room.label_chars
-    passages = [one for one, (start, _) in zip(label.passages, spans[:fitting], strict=False) if start < limit]
+    passages = [passage for passage, (start, _) in zip(label.passages, spans[:fitting], strict=False) if start < limit]
     whole = sum(end <= limit for _, end in spans[:fitting])
-    return text[:limit], passages, len(parts) - whole, {one.doc_chunk_index: one for one in passages}
+    return text[:limit], passages, len(parts) - whole, {passage.doc_chunk_index: passage for passage in passages}
 
 
 def _heading(passage: Passage) -> str:

@@ -143,8 +143,8 @@ def rouge(prediction: str, references: Sequence[str]) -> tuple[float, float, flo
     """
     scorer = _rouge_scorer(_KINDS, _stems)
     found = [scorer.score(reference, prediction) for reference in _require_references(references)]
-    one, two, longest = (max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS)
-    return one, two, longest
+    unigram, two, longest = (max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS)
+    return unigram, two, longest
 
 
 def bleu_4(prediction: str, references: Sequence[str]) -> float:
@@ -159,7 +159,7 @@ def bleu_4(prediction: str, references: Sequence[str]) -> float:
         float(sentence_bleu([treebank_tokens(reference)], tokens, smoothing_function=smoothing)) if tokens else 0.0
         for reference in _require_references(references)
     )
-    return max(min(1.0, one) for one in found)
+    return max(min(1.0, value) for value in found)
 
 
 def _require_references(references: Sequence[str]) -> Sequence[str]:
@@ -300,7 +300,7 @@ class AnswerSimilarity:
         if self._scorer is None and self._encoder is None:
             return [token_f1(answer, [reference]) or 0.0 for answer, reference in zip(answers, references, strict=True)]
         field = "bert_f1" if self._scorer else "embedding_similarity"
-        return [one[field] for one in self.measure(answers, references)]
+        return [row[field] for row in self.measure(answers, references)]
 
 
 TOKEN_F1 = "token_f1"

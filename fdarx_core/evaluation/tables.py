@@ -12,7 +12,7 @@ from operator import itemgetter
 from textwrap import wrap
 
 from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS
-from fdarx_core.evaluation.figures import SMALLEST
+from fdarx_core.evaluation.figures import SMALLEST, FigureT
 from fdarx_core.evaluation.metrics import HALLUCINATIONS, RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels.loinc import TOPICS
@@ -59,8 +59,8 @@ def build_table(
         clusters: what the bootstrap drew, in the plural, for a note on the intervals; "" for no note.
     """
     keys = {key for *_, key in columns}
-    found = [(row, key, one) for row, key, one in cells if key in keys]
-    filled = {(row, key): one for row, key, one in found if one.value is not None}
+    found = [(row, key, entry) for row, key, entry in cells if key in keys]
+    filled = {(row, key): entry for row, key, entry in found if entry.value is not None}
     used = {key for _, key in filled}
     kept = [column for column in columns if column[2] in used]
     names = dict.fromkeys(row for row, *_ in found) if kept else {}
@@ -71,6 +71,11 @@ def build_table(
         [(row, [filled.get((row, key)) for *_, key in kept]) for row in names],
         [interval_note(filled.values(), clusters)] if clusters else [],
     )
+
+
+def select(figures: Iterable[FigureT], metric: str = "", **keys: str) -> list[FigureT]:
+    """Return the figures of a metric, by default of any, whose keys have these values."""
+    return [figure for figure in figures if metric in ("", figure.metric) and keys.items() <= figure.keys.items()]
 
 
 def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
@@ -85,7 +90,7 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
 def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list[str]:
     """Return the note on how many of the values have no verdict, empty where all have one."""
     unscored = sum(estimate.unscored for estimate in estimates)
-    total = unscored + sum(one.rows for one in estimates)
+    total = unscored + sum(estimate.rows for estimate in estimates)
     return [f"{unscored:,} of {total:,} {what} have no verdict and are in no {where}."] if unscored else []
 
 
@@ -113,7 +118,7 @@ def table_text(grid: ResultTable, width: int = 100) -> str:
     as bounds where that needs no more lines than margins do.
     """
     bounds, margins = _blocks(grid, with_bounds, width), _blocks(grid, with_margin, width)
-    blocks = bounds if len(bounds) <= len(margins) and all(_width(one) <= width for one in bounds) else margins
+    blocks = bounds if len(bounds) <= len(margins) and all(_width(block) <= width for block in bounds) else margins
     legend = [] if blocks == bounds else ["± is the distance to the farther end of the interval."]
     notes = [line for note in (*grid.notes, *legend) for line in wrap(note, width)]
     return "\n".join([*wrap(grid.title, width), "", "\n\n".join(blocks), *([""] if notes else []), *notes])
@@ -174,8 +179,8 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
         judge: the endpoint that graded the answers, "" for none.
         equivalent: show citation F1 under equivalence.
     """
-    answered = dict.fromkeys((one.keys["setting"], one.keys["retriever"]) for one in figures if one.keys["model"])
-    given = [cell for cell in answered if cell[0] not in SETTINGS]  # of other programs, in settings of their own
+    answered = dict.fromkeys(_column(figure)[:2] for figure in figures if figure.keys["model"])
+    imported = [cell for cell in answered if cell[0] not in SETTINGS]  # of other programs, in settings of their own
     types = _type_abbreviations()
     answering = [(short, "accuracy", name) for name, short in types.items()]
     cited = [(f"Cite F1 {short}", "citation_f1", name) for name, short in types.items()]
@@ -185,7 +190,7 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
         ("Closed-book Acc", "closed_book", "", answering),
         ("Oracle Acc", "oracle", "", answering),
         *((f"Retrieved by {name} (+ cites)", "retrieved", name, citing) for name in _retrievers(figures)),
-        *((" · ".join(filter(None, cell)), *cell, citing) for cell in given),
+        *((" · ".join(filter(None, cell)), *cell, citing) for cell in imported),
     ]
     names = {"citation_f1": "citation_f1_eq"} if equivalent else {}
     columns: Columns = [
@@ -196,7 +201,7 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
     table = _by_model(
         f"Table 1. Accuracy, citations and refusals by setting{EQUIVALENT * equivalent}", figures, columns
     )
-    counted = [one for one in _by_type(figures) if (one.metric, one.keys["group"]) == ("accuracy", "answerable")]
+    counted = select(figures, "accuracy", group_by="type", group="answerable")
     unscored = unscored_notes(counted, "answerable questions asked", "accuracy")
     table.notes += [*_judge_notes(figures, judge), *_baseline_notes(figures), *unscored, *coverage_notes(figures)]
     return table
@@ -212,7 +217,7 @@ def retrieval_table(figures: Sequence[Figure], *, equivalent: bool = False) -> R
     ]
     cells = [
         (figure.keys["retriever"], (figure.metric, figure.keys["group"]), figure)
-        for figure in _by_type(figures)
+        for figure in select(figures, group_by="type")
         if not figure.keys["model"]
     ]
     title = f"Table 2. Retrieval of the gold passages{EQUIVALENT * equivalent}"
@@ -239,17 +244,17 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
 
     The name of a topic has its number of questions. Topics without a question are named in a note.
     """
-    found = [one for one in figures if one.metric == HALLUCINATIONS and one.keys["model"]]
-    by_topic = [one for one in found if one.keys["group_by"] == "category"]
-    whole = [one for one in found if (one.keys["group_by"], one.keys["group"]) == ("type", "all")]
+    found = [figure for figure in select(figures, HALLUCINATIONS) if figure.keys["model"]]
+    by_topic, whole = select(found, group_by="category"), select(found, group_by="type", group="all")
     asked: dict[str, int] = {}
     for figure in by_topic:
         topic = figure.keys["group"]
         asked[topic] = max(asked.get(topic, 0), figure.rows + figure.unscored)
     order = [name for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked]
-    by_topic.sort(key=lambda one: order.index(one.keys["group"]))
-    cells = [(f"{one.keys['group']} ({asked[one.keys['group']]:,})", _column(one), one) for one in by_topic]
-    cells += [("All questions", _column(one), one) for one in whole] if by_topic else []
+    by_topic.sort(key=lambda figure: order.index(figure.keys["group"]))
+    names = {topic: f"{topic} ({count:,})" for topic, count in asked.items()}
+    cells = [(names[figure.keys["group"]], _column(figure), figure) for figure in by_topic]
+    cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
     columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
     table = build_table("Hallucination rate by topic (questions)", "Topic", columns, cells, CLUSTERS)
@@ -275,15 +280,19 @@ SETTING_TITLES = {
 """In the order of the tables; the name of the retriever follows the last one."""
 
 
-def _column(one: Figure) -> tuple[str, str, str]:
-    return one.keys["setting"], one.keys["retriever"], one.keys["model"]
+def _column(figure: Figure) -> tuple[str, str, str]:
+    return figure.keys["setting"], figure.keys["retriever"], figure.keys["model"]
 
 
 def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the metrics of other packages and callers, by setting and group of questions; empty without any."""
     known = SCORE_METRICS.keys() | RETRIEVAL_METRICS.keys()
     titles = {name: metric.title or name for name, metric in added_metrics().items()}
-    keys = dict.fromkeys(_key(one) for one in _by_type(figures) if one.keys["model"] and one.metric not in known)
+    keys = dict.fromkeys(
+        _key(figure)
+        for figure in select(figures, group_by="type")
+        if figure.keys["model"] and figure.metric not in known
+    )
     order = {metric: at for at, metric in enumerate(dict.fromkeys(metric for *_, metric, _ in keys))}
     columns: Columns = [
         (f"{titles.get(metric, metric)}, {setting}{f' ({retriever})' if retriever else ''}", group, key)
@@ -294,25 +303,25 @@ def added_metrics_table(figures: Sequence[Figure]) -> ResultTable:
 
 
 def _by_model(title: str, figures: Sequence[Figure], columns: Columns) -> ResultTable:
-    cells = [(figure.keys["model"], _key(figure), figure) for figure in _by_type(figures) if figure.keys["model"]]
+    cells = [
+        (figure.keys["model"], _key(figure), figure)
+        for figure in select(figures, group_by="type")
+        if figure.keys["model"]
+    ]
     return build_table(title, "Model", columns, cells, CLUSTERS)
 
 
-def _key(one: Figure) -> tuple[str, str, str, str]:
-    return one.keys["setting"], one.keys["retriever"], one.metric, one.keys["group"]
-
-
-def _by_type(figures: Iterable[Figure]) -> list[Figure]:
-    return [figure for figure in figures if figure.keys["group_by"] == "type"]
+def _key(figure: Figure) -> tuple[str, str, str, str]:
+    return figure.keys["setting"], figure.keys["retriever"], figure.metric, figure.keys["group"]
 
 
 def _retrievers(figures: Iterable[Figure]) -> list[str]:
-    return list(dict.fromkeys(figure.keys["retriever"] for figure in figures if figure.keys["setting"] == "retrieved"))
+    return list(dict.fromkeys(figure.keys["retriever"] for figure in select(figures, setting="retrieved")))
 
 
 def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:
     """Return who graded, with the prompts of answers and grades where the figures say them."""
-    judges = list(dict.fromkeys(one.judge for one in figures if one.judge)) or [judge] * bool(judge)
+    judges = list(dict.fromkeys(figure.judge for figure in figures if figure.judge)) or [judge] * bool(judge)
     prompts = sorted({name for figure in figures if figure.prompts for name in figure.prompts.split(", ")})
     notes = [f"Graded by {', '.join(judges)}." if judges else "Not graded."]
     if judge == BASELINE:

@@ -194,7 +194,7 @@ def engine_table(engine: str, figures: Sequence[Figure]) -> ResultTable:
     ]
     pairs = {figure.keys["source"]: figure.rows for figure in figures if figure.metric == "macro_f1"}
     names = {source: f"{source} ({rows:,})" for source, rows in pairs.items()}
-    cells = [(names[one.keys["source"]], one.metric, one) for one in figures]
+    cells = [(names[figure.keys["source"]], figure.metric, figure) for figure in figures]
     return build_table(f"{engine} on marked pairs", "source", columns, cells, "texts")
 
 
@@ -237,7 +237,7 @@ def measured_note(engine: str, scores: Mapping[str, Any] | None) -> str:
     notes = []
     for source, figures in by_source.items():
         values = [f"{name} {figures[metric].value:.2f}" for metric, name in names.items() if metric in figures]
-        notes.append(f"{source} ({max(one.rows for one in figures.values()):,} pairs) {', '.join(values)}")
+        notes.append(f"{source} ({max(scored.rows for scored in figures.values()):,} pairs) {', '.join(values)}")
     return (
         f"{engine} on pairs that people marked, from a probability of {scores['threshold']:g} on: {'; '.join(notes)}."
     )

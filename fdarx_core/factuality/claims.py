@@ -109,13 +109,13 @@ def _numbered(answer: CheckedAnswer, spans: Iterable[_ClaimSpan]) -> list[Claim]
     """Return spans, in order, as claims of the answer."""
     return [
         Claim(
-            id=content_id("claim", answer.id, str(one.start), str(one.end)),
+            id=content_id("claim", answer.id, str(span.start), str(span.end)),
             answer_id=answer.id,
             number=number,
-            start=one.start,
-            end=one.end,
-            text=answer.answer[one.start : one.end],
-            resolved=one.resolved,
+            start=span.start,
+            end=span.end,
+            text=answer.answer[span.start : span.end],
+            resolved=span.resolved,
         )
-        for number, one in enumerate(spans)
+        for number, span in enumerate(spans)
     ]

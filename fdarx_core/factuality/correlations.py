@@ -108,7 +108,7 @@ def configurations(rows: FactualityRows) -> dict[str, AblationConfig]:
     }
     if k > 1:
         wanted[SINGLE] = ("evidence", 1, engine)
-    return {name: one for name, one in wanted.items() if name == FULL or _chosen(rows.pairs, one).num_rows}
+    return {name: chosen for name, chosen in wanted.items() if name == FULL or _chosen(rows.pairs, chosen).num_rows}
 
 
 class AblationScores:
@@ -168,8 +168,8 @@ class AblationScores:
         return np.bincount(here, minlength=len(self._rows.scores)).astype(np.float64)
 
 
-def _chosen(pairs: pa.Table, one: AblationConfig) -> pa.Table:
-    kind, depth, engine = one
+def _chosen(pairs: pa.Table, configuration: AblationConfig) -> pa.Table:
+    kind, depth, engine = configuration
     return pairs.filter((pc.field("kind") == kind) & (pc.field("engine") == engine) & (pc.field("rank") <= depth))
 
 
@@ -213,8 +213,9 @@ def correlations(
         ({"metric": names[field], "configuration": FULL, "threshold": own}, column_of(rows, field)) for field in RELATED
     ]
     whole, *variants = _variants(rows)
-    changes = [("metric", metrics[0], one) for one in metrics[1:] if not one[0]["metric"].startswith("contra")]
-    changes += [("threshold" if one[0]["configuration"] == FULL else "configuration", one, whole) for one in variants]
+    changes = [("metric", metrics[0], metric) for metric in metrics[1:] if not metric[0]["metric"].startswith("contra")]
+    key_of = {FULL: "threshold"}
+    changes += [(key_of.get(variant[0]["configuration"], "configuration"), variant, whole) for variant in variants]
     clusters = np.array([cluster_of(score) for score in rows.scores])
     found: list[Figure] = []
     changed: list[Difference] = []
@@ -224,24 +225,24 @@ def correlations(
             everyone = group["type"] == group["model"] == ALL
             measured, compared = ([*metrics, *variants], changes) if everyone else (metrics, [])
             columns = [column[here] for _, column in measured]
-            contrasts = [(one[here], other[here]) for _, (_, one), (_, other) in compared]
+            contrasts = [(first[here], other[here]) for _, (_, first), (_, other) in compared]
             related = spearman(
                 [*columns, *contrasts], values[here], clusters[here].tolist(), seed=seed, resamples=resamples
             )
-            for (keys, _), one in zip(measured, related, strict=False):
-                if one.rows:
+            for (keys, _), rho in zip(measured, related, strict=False):
+                if rho.rows:
                     named = {name: value for name, value in keys.items() if name != "metric"}
-                    found.append(Figure.of(keys["metric"], {"against": against, **named, **group}, one))
-            for (varied, (first, _), (second, _)), one in zip(compared, related[len(columns) :], strict=True):
-                if one.value is not None:
+                    found.append(Figure.of(keys["metric"], {"against": against, **named, **group}, rho))
+            for (varied, (first, _), (second, _)), rho in zip(compared, related[len(columns) :], strict=True):
+                if rho.value is not None:
                     sides = {"first": {varied: first[varied]}, "second": {varied: second[varied]}}
-                    changed.append(Difference.of(SPEARMAN, {"against": against, **group}, one, **sides))
+                    changed.append(Difference.of(SPEARMAN, {"against": against, **group}, rho, **sides))
     return found, changed
 
 
 def _variants(rows: FactualityRows) -> list[Measured]:
     """Return FAS of the full configuration, then of other configurations, then at other thresholds."""
-    readings = {name: AblationScores(rows, one) for name, one in configurations(rows).items()}
+    readings = {name: AblationScores(rows, configuration) for name, configuration in configurations(rows).items()}
     own = rows.method.threshold
     wanted = [(name, own) for name in readings]
     wanted += [(FULL, threshold) for threshold in THRESHOLDS if not np.isclose(threshold, own)]

@@ -111,9 +111,9 @@ def figures(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> l
         parts = [part for key, here in _models(columns) for part in _parts(columns, {**key, "dataset": dataset}, here)]
         slices = [(keys, metric, here) for keys, here in parts for metric in metrics]
         withheld = [keys for keys, metric, here in slices if not _may_show(columns, metric, here, rows.method)]
-        for one in estimate_figures(columns, slices, seed=seed, resamples=resamples):
-            shown = one.metric != rows.method.fas or one.keys not in withheld
-            found.append(one if shown else replace(one, value=None, low=None, high=None))
+        for figure in estimate_figures(columns, slices, seed=seed, resamples=resamples):
+            shown = figure.metric != rows.method.fas or figure.keys not in withheld
+            found.append(figure if shown else replace(figure, value=None, low=None, high=None))
     return found
 
 
@@ -121,13 +121,17 @@ def _may_show(columns: ScoreColumns, metric: Metric, here: Mask, method: Scoring
     """Return whether a group has a value of a metric: FAS needs the least coverage and share of decided claims."""
     means = {name: columns.number(name)[here] for name in method.floors} if metric.name == method.fas else {}
     return not any(
-        np.nansum(one) < method.floors[name] * np.count_nonzero(~np.isnan(one)) for name, one in means.items()
+        np.nansum(mean) < method.floors[name] * np.count_nonzero(~np.isnan(mean)) for name, mean in means.items()
     )
 
 
 def too_low(figures: Sequence[Figure], method: ScoringMethod) -> list[Figure]:
     """Return the coverages and shares of decided claims for which a group has no FAS."""
-    return [one for one in figures if one.value is not None and one.value < method.floors.get(one.metric, 0.0)]
+    return [
+        figure
+        for figure in figures
+        if figure.value is not None and figure.value < method.floors.get(figure.metric, 0.0)
+    ]
 
 
 def differences(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) -> list[Difference]:
@@ -141,9 +145,9 @@ def differences(rows: FactualityRows, *, seed: int, resamples: int = RESAMPLES) 
         wanted = list(_pairs(columns, dataset, compared))
         estimates = contrast(columns, [slices for _, *slices in wanted], seed=seed, resamples=resamples)  # type: ignore[misc]
         found += [
-            Difference.of(slices[0][0].name, keys, one, first={varied: a}, second={varied: b})
-            for ((keys, varied, a, b), *slices), one in zip(wanted, estimates, strict=True)
-            if one.value is not None and all(_may_show(columns, *side, rows.method) for side in slices)
+            Difference.of(slices[0][0].name, keys, estimated, first={varied: a}, second={varied: b})
+            for ((keys, varied, a, b), *slices), estimated in zip(wanted, estimates, strict=True)
+            if estimated.value is not None and all(_may_show(columns, *side, rows.method) for side in slices)
         ]
     return found
 

@@ -60,7 +60,7 @@ class SafetyPassages:
 
         def products_and_texts() -> Iterable[tuple[Any, Iterable[str]]]:
             for label, passages in labels:
-                shown = (one for one in passages if one.core_code in SECTIONS)
+                shown = (passage for passage in passages if passage.core_code in SECTIONS)
                 self._passages[label.set_id] = [
                     evidence_of_passage(passage, label.drug_name, lead) for passage, lead in with_list_leads(shown)
                 ]
@@ -104,14 +104,14 @@ def read_safety(
     quotation marks, apostrophes and dashes are ignored. Raises Unparsable as `Task.parse` does.
     """
     reply, flags, dropped = CHECK_SAFETY.parse(response), list[SafetyFlag](), 0
-    for one in reply.statements:
-        words = _place(one.answer_quote, answer.answer)
-        in_labels = ((passage, _place(one.label_quote, passage.text)) for passage in passages)
+    for statement in reply.statements:
+        words = _place(statement.answer_quote, answer.answer)
+        in_labels = ((passage, _place(statement.label_quote, passage.text)) for passage in passages)
         passage, because = next((found for found in in_labels if found[1]), (None, None))
         if words and passage and because:
             title = passage.section.rpartition(" > ")[2]
             source = passage.drug, title, because[0], passage.set_id, passage.place
-            flags.append(SafetyFlag(answer.id, one.kind, *words.span(), words[0], *source))
+            flags.append(SafetyFlag(answer.id, statement.kind, *words.span(), words[0], *source))
         else:
             dropped += 1
     if reply.dose_missing:

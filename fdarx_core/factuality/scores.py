@@ -133,7 +133,7 @@ def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = TH
     of_pair = {SUPPORTED: for_it.entailment, CONTRADICTED: against_it.contradiction, UNSUPPORTED: nearest.neutral}
     scores = {verdict: probability(value) for verdict, value in of_pair.items()}
     verdict = decide(scores[SUPPORTED], scores[UNSUPPORTED], scores[CONTRADICTED], threshold)
-    lacking = next((one for one in near if one.entailment is None), None)
+    lacking = next((pair for pair in near if pair.entailment is None), None)
     if lacking is not None and verdict in (UNSUPPORTED, UNDECIDED):
         return ClaimVerdict(claim.id, claim.answer_id, UNSCORED, reason=lacking.reason or NOT_JUDGED)
     surest = SUPPORTED if scores[SUPPORTED] >= scores[CONTRADICTED] else CONTRADICTED
@@ -310,7 +310,7 @@ def _shares(score: FactualityScore) -> None:
 def _aligned(score: FactualityScore, method: ScoringMethod) -> None:
     """Set FAS, or the reasons why it is missing: those of its terms, and too little coverage or too few decided."""
     used = {name for name in ("similarity", "support", "contra") if getattr(method.weights, name)}
-    missing = [why for name, _, why in (one.partition(": ") for one in score.unscored) if name in used]
+    missing = [why for name, _, why in (reason.partition(": ") for reason in score.unscored) if name in used]
     if not missing:
         missing = [TOO_LOW[name] for name, least in method.floors.items() if (getattr(score, name) or 0.0) < least]
     if missing:

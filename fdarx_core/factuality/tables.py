@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fdarx_core.evaluation.tables import ResultTable, build_table
+from fdarx_core.evaluation.tables import ResultTable, build_table, select
 from fdarx_core.evaluation.verifier_scores import measured_note
 from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, correlations, threshold_name
 from fdarx_core.factuality.figures import (
@@ -57,21 +57,15 @@ def metrics_json(rows: FactualityRows, summary: Summary) -> dict[str, Any]:
 
     They are the mean of each metric over all answers, its rank correlation with completeness, then all figures.
     """
+    of_all = {"against": "completeness", "configuration": FULL, "dataset": ALL, "type": ALL, "model": ALL}
+    related = select(of_run(summary.correlations, rows.method.threshold), **of_all)
+    method = asdict(rows.method)
     return {
         **overall(rows),
-        "spearman": {
-            figure.metric: figure.value
-            for figure in of_run(summary.correlations, rows.method.threshold)
-            if (figure.keys["against"], *_group(figure)) == ("completeness", ALL, ALL, ALL)
-            and figure.keys["configuration"] == FULL
-        },
-        "similarity_measure": rows.method.similarity,
-        **{
-            name: value
-            for name, value in asdict(rows.method).items()
-            if name not in ("similarity", "evidence", "claims")
-        },
-        "figures": [one.to_row() for one in summary.figures],
+        "spearman": {figure.metric: figure.value for figure in related},
+        "similarity_measure": method["similarity"],
+        **{name: value for name, value in method.items() if name not in ("similarity", "evidence", "claims")},
+        "figures": [figure.to_row() for figure in summary.figures],
         "differences": [difference.to_row() for difference in summary.differences],
         "correlations": [correlation.to_row() for correlation in summary.correlations],
     }
@@ -124,29 +118,29 @@ def fas_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     table.notes.append(_note("fas", method=method))
     if method.floors:
         table.notes.append(_note("floors", method=method))
-    withheld = [figure for figure in too_low(figures, method) if figure.keys["type"] == ALL]
+    withheld = select(too_low(figures, method), type=ALL)
     if withheld:
         table.notes.append(_note("withheld", groups="; ".join(map(_low_name, withheld))))
     table.notes += _unscored_notes(figures, method.fas, "FAS")
     return table
 
 
-def _low_name(one: Figure) -> str:
-    where = joined(_model(one), "" if one.keys["dataset"] == ALL else one.keys["dataset"])
-    return f"{where} ({one.metric} {one.value:.2f})"
+def _low_name(figure: Figure) -> str:
+    where = joined(_model(figure), "" if figure.keys["dataset"] == ALL else figure.keys["dataset"])
+    return f"{where} ({figure.metric} {figure.value:.2f})"
 
 
 def types_table(figures: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod) -> ResultTable:
     """Return each model by question type, and the number of significant differences of types. Source: FAS §5.3."""
     typed = [figure for figure in figures if figure.keys["type"] != ALL]
-    named = [one for one in typed if one.keys["dataset"] != ALL] or typed
+    named = [figure for figure in typed if figure.keys["dataset"] != ALL] or typed
     columns = _by_dataset(named, [*_shares(method), *DECIDED, ("ROUGE-L", "rouge_l"), (fas_title(method), method.fas)])
-    cells: Cells = [(joined(_model(one), one.keys["type"]), _key(one), one) for one in named]
+    cells: Cells = [(joined(_model(figure), figure.keys["type"]), _key(figure), figure) for figure in named]
     table = build_table("Question types", "Model and type", columns, cells, CLUSTERS)
     shown = {key for *_, key in columns}
     between = [difference for difference in differences if "type" in difference.first and _key(difference) in shown]
     if between:
-        sure = sum(one.significant for one in between)
+        sure = sum(difference.significant for difference in between)
         table.notes.append(_note("types", between=len(between), sure=sure))
     return table
 
@@ -155,22 +149,24 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
     """Return the differences of models on their common questions. Source: FAS §5.1."""
     kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
-    cells: Cells = [
-        (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
-    ]
+
+    def pair_name(pair: Difference) -> str:
+        return joined(f"{pair.first['model']} − {pair.second['model']}", pair.keys["setting"])
+
+    cells: Cells = [(pair_name(difference), _key(difference), difference) for difference in kept]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
 
 def metrics_table(correlations: Sequence[Figure], method: ScoringMethod) -> ResultTable:
     """Return Spearman's ρ of every metric with the reference statements, by group of answers. Source: FAS §5.3."""
-    kept = [figure for figure in of_run(correlations, method.threshold) if figure.keys["configuration"] == FULL]
+    kept = select(of_run(correlations, method.threshold), configuration=FULL)
     columns = [
         (joined(*(name for name in group if name != ALL)) or _dataset(ALL), f"with {name}", (against, group))
         for group in dict.fromkeys(map(_group, kept))
         for against, name in AGAINST.items()
     ]
     titles = metric_titles(method)
-    cells: Cells = [(titles[one.metric], (one.keys["against"], _group(one)), one) for one in kept]
+    cells: Cells = [(titles[figure.metric], (figure.keys["against"], _group(figure)), figure) for figure in kept]
     table = build_table("Spearman's ρ of each metric with the reference statements", "Metric", columns, cells, CLUSTERS)
     table.notes += [_note("contra", method=method), _note("statements", method=method)]
     return table
@@ -183,7 +179,10 @@ def against_table(differences: Sequence[Difference], method: ScoringMethod) -> R
         (_dataset(group), f"with {name}", (key, group)) for group in _datasets(kept) for key, name in AGAINST.items()
     ]
     titles = metric_titles(method)
-    cells: Cells = [(titles[one.second["metric"]], (one.keys["against"], one.keys["dataset"]), one) for one in kept]
+    cells: Cells = [
+        (titles[difference.second["metric"]], (difference.keys["against"], difference.keys["dataset"]), difference)
+        for difference in kept
+    ]
     title = f"ρ of {fas_title(method)} with the reference statements minus that of other metrics"
     return build_table(title, "FAS less", columns, cells, CLUSTERS)
 
@@ -192,10 +191,10 @@ def ablations_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by configuration, and the change from the full one. Source: FAS Table 4."""
-    kept = of_run(_of_fas(correlations, method, against), method.threshold)
+    kept = of_run(select(correlations, method.fas, against=against, type=ALL, model=ALL), method.threshold)
     title = f"Table 4. Ablations: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Configuration", kept, differences, against, configuration_name)
-    if any(one.keys["configuration"] == NO_RETRIEVAL for one in kept):
+    if any(figure.keys["configuration"] == NO_RETRIEVAL for figure in kept):
         table.notes.append(_note("no_retrieval"))
     table.notes.append(_note("statements", method=method))
     return table
@@ -205,8 +204,12 @@ def thresholds_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by threshold, and the change from that of the run. Source: FAS Table 5."""
-    kept = [one for one in _of_fas(correlations, method, against) if one.keys["configuration"] == FULL]
-    kept.sort(key=lambda one: float(one.keys["threshold"]))
+    kept = [
+        figure
+        for figure in select(correlations, method.fas, against=against, type=ALL, model=ALL)
+        if figure.keys["configuration"] == FULL
+    ]
+    kept.sort(key=lambda figure: float(figure.keys["threshold"]))
     title = f"Table 5. Thresholds: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Threshold", kept, differences, against)
     table.notes.append(_note("threshold", method=method))
@@ -216,8 +219,8 @@ def thresholds_table(
 def flags_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the share of answers with a safety flag, by kind; flags are not part of FAS. Source: FAS §3.2."""
     columns = [(*FLAGS[kind], flag_metric(kind)) for kind in FLAGS]
-    kept = [figure for figure in figures if figure.keys["dataset"] == figure.keys["type"] == ALL]
-    cells: Cells = [(_model(one), one.metric, one) for one in kept]
+    kept = select(figures, dataset=ALL, type=ALL)
+    cells: Cells = [(_model(figure), figure.metric, figure) for figure in kept]
     return build_table("Safety flags: share of answers", "Model", columns, cells, CLUSTERS)
 
 
@@ -245,7 +248,7 @@ def configuration_name(name: str) -> str:
 
 def of_run(correlations: Iterable[Figure], threshold: float) -> list[Figure]:
     """Return the correlations at the threshold of the run."""
-    return [correlation for correlation in correlations if correlation.keys["threshold"] == threshold_name(threshold)]
+    return select(correlations, threshold=threshold_name(threshold))
 
 
 def joined(*names: str) -> str:
@@ -254,8 +257,8 @@ def joined(*names: str) -> str:
 
 
 def _by_model(title: str, figures: Sequence[Figure], named: Named) -> ResultTable:
-    kept = [figure for figure in figures if figure.keys["type"] == ALL]
-    cells: Cells = [(_model(one), _key(one), one) for one in kept]
+    kept = select(figures, type=ALL)
+    cells: Cells = [(_model(figure), _key(figure), figure) for figure in kept]
     return build_table(title, "Model", _by_dataset(kept, named), cells, CLUSTERS)
 
 
@@ -270,7 +273,7 @@ def _changes(
     """Return ρ and its change for each value of the key `stub`, under the name of each dataset."""
     key = stub.lower()
     columns = _by_dataset(kept, [("ρ", "rho"), ("Δ", "delta")])
-    cells: Cells = [(name(one.keys[key]), (one.keys["dataset"], "rho"), one) for one in kept]
+    cells: Cells = [(name(figure.keys[key]), (figure.keys["dataset"], "rho"), figure) for figure in kept]
     cells += [
         (name(difference.first[key]), (difference.keys["dataset"], "delta"), difference)
         for difference in differences
@@ -295,16 +298,16 @@ def _dataset(name: str) -> str:
     return "All answers" if name == ALL else name
 
 
-def _key(one: Figure) -> tuple[str, str]:
-    return one.keys["dataset"], one.metric
+def _key(figure: Figure) -> tuple[str, str]:
+    return figure.keys["dataset"], figure.metric
 
 
-def _group(one: Figure) -> tuple[str, str, str]:
-    return one.keys["dataset"], one.keys["type"], one.keys["model"]
+def _group(figure: Figure) -> tuple[str, str, str]:
+    return figure.keys["dataset"], figure.keys["type"], figure.keys["model"]
 
 
-def _model(one: Figure) -> str:
-    return joined(one.keys["model"], one.keys["setting"])
+def _model(figure: Figure) -> str:
+    return joined(figure.keys["model"], figure.keys["setting"])
 
 
 DECIDED = [("Decided", "decided")]
@@ -312,13 +315,6 @@ DECIDED = [("Decided", "decided")]
 
 def _shares(method: ScoringMethod) -> Named:
     return [(f"S@{method.k}", f"support@{method.k}"), (f"C@{method.k}", f"contra@{method.k}")]
-
-
-def _of_fas(correlations: Sequence[Figure], method: ScoringMethod, against: str) -> list[Figure]:
-    return [
-        one for one in correlations if (one.metric, one.keys["against"], one.keys["type"], one.keys["model"])
-        == (method.fas, against, ALL, ALL)
-    ]  # fmt: skip
 
 
 def _note(name: str, /, **values: object) -> str:
@@ -329,7 +325,7 @@ def _note(name: str, /, **values: object) -> str:
 
 def _unscored_notes(figures: Sequence[Figure], metric: str, name: str) -> list[str]:
     """Return how many answers are in no value of a metric."""
-    kept = [one for one in figures if (one.metric, one.keys["dataset"], one.keys["type"]) == (metric, ALL, ALL)]
-    unscored = sum(one.unscored for one in kept)
-    total = unscored + sum(one.rows for one in kept)
+    kept = select(figures, metric, dataset=ALL, type=ALL)
+    unscored = sum(figure.unscored for figure in kept)
+    total = unscored + sum(figure.rows for figure in kept)
     return [_note("unscored", unscored=unscored, total=total, name=name)] if unscored else []

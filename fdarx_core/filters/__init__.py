@@ -1,4 +1,4 @@
-"""Why a question is dropped: rules and duplicates."""
+"""The first filters of questions: rules, and the removal of duplicates."""
 
 from fdarx_core.filters.duplicates import drop_duplicates as drop_duplicates
 from fdarx_core.filters.rules import RULES as RULES

@@ -1,4 +1,4 @@
-"""The judges of stage 2: who asks what about which questions, by which criteria, what a response and all votes decide.
+"""The judges of stage 2: the task and slots of each by question type, their criteria, and the decisions of their votes.
 
 Source: FDARxBench §B.4; §3.2 for other criteria than the project's own.
 """

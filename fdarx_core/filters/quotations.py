@@ -1,4 +1,4 @@
-"""Whether a text has a quotation, word for word, and whether a calculation is right."""
+"""Checks whether a text has a quotation word for word, and whether a calculation is right."""
 
 from __future__ import annotations
 

@@ -146,33 +146,35 @@ def outcome(
     Passages of the label from which the same answer was given become gold passages of a question that needs one. An
     unusable reply is no verdict: the question is unscored, unless another reply drops it.
     """
-    given = {setting: reply for setting, reply in replies.items() if isinstance(reply, RoundTripReply)}
-    faults = [(f"{name}: {one.detail}", one.reason) for name, one in replies.items() if isinstance(one, Unparsable)]
+    parsed = {setting: reply for setting, reply in replies.items() if isinstance(reply, RoundTripReply)}
+    faults = [
+        (f"{name}: {fault.detail}", fault.reason) for name, fault in replies.items() if isinstance(fault, Unparsable)
+    ]
     unusable = faults[0] if faults else None
-    whole = given.get("label")
+    whole = parsed.get("label")
     if not question.answerable:
         if whole is not None and whole.answerable:
             return Outcome("dropped", "answer_in_label", whole.answer)
         return Outcome("kept") if unusable is None else Outcome("unscored", unusable[1], unusable[0])
     for setting in ("passages", "label"):
-        if setting in given and not given[setting].answerable:
+        if setting in parsed and not parsed[setting].answerable:
             return Outcome("dropped", "unanswerable", f"{setting}: no answer was found")
     relations: dict[str, Comparison] = {}
     try:
         if compared is not None:
-            relations = {one.name: one for one in COMPARE_ANSWERS.parse(compared).comparisons}
+            relations = {row.name: row for row in COMPARE_ANSWERS.parse(compared).comparisons}
     except Unparsable as error:
         unusable = unusable or (error.detail, error.reason)
     known = False
-    for setting, reply in given.items():
+    for setting, reply in parsed.items():
         if reply.answerable:
-            one = relations.get(setting)
-            if one is None:
+            comparison = relations.get(setting)
+            if comparison is None:
                 unusable = unusable or (f"the answer from {setting} was not compared", "wrong_shape")
-            elif drop := _DROPS.get((setting, one.relation)):
-                return Outcome("dropped", drop, f"{setting}: {one.difference or reply.answer}")
+            elif drop := _DROPS.get((setting, comparison.relation)):
+                return Outcome("dropped", drop, f"{setting}: {comparison.difference or reply.answer}")
             elif setting == "closed_book":
-                known = one.relation in ("same", "adds")
+                known = comparison.relation in ("same", "adds")
     if unusable is not None:
         return Outcome("unscored", unusable[1], unusable[0], known=known)
     more = tuple(whole.passages) if whole is not None and QUESTION_TYPES[question.type].passages == 1 else ()

@@ -84,8 +84,8 @@ def _halves(asked: str) -> Iterator[tuple[str, str]]:
                 yield first.strip(), _TAIL.sub("", found["second"]).strip()
 
 
-def _only(half: frozenset[str], here: frozenset[str], there: frozenset[str]) -> bool:
-    return bool(half & here) and not half & there
+def _only(half: frozenset[str], inside: frozenset[str], outside: frozenset[str]) -> bool:
+    return bool(half & inside) and not half & outside
 
 
 @lru_cache(maxsize=256)

@@ -41,7 +41,7 @@ def parse_candidates(
     questions = [] if context.refusal is None else [_twin(label, context.refusal, made_by)]
     for item in reply.items:
         written = kind.writing.read(item)
-        one = _question(
+        made = make_question(
             label,
             written.question,
             written.answer,
@@ -53,10 +53,10 @@ def parse_candidates(
             evidence=list(written.evidence),
             **made_by,
         )
-        questions.append(one)
+        questions.append(made)
         if written.twin is not None:
             category = context.twin_category or made_by["category"]
-            questions.append(_twin(label, written.twin, made_by | {"category": category}, one))
+            questions.append(_twin(label, written.twin, made_by | {"category": category}, made))
     return questions
 
 
@@ -65,10 +65,14 @@ def _twin(label: Label, twin: Twin, made_by: dict[str, Any], of: QuestionAnswer 
     own = {"type": "refusal", "source": "twin", "answer_kind": "refusal"}
     asked = {"entity": twin.entity, "attribute": twin.attribute if twin.kind == "near_miss" else ""}
     written_with = {"twin": of.id, "difficulty": of.difficulty} if of else {"difficulty": "direct"}
-    return _question(label, twin.question, NO_ANSWER, [], **written_with, **asked, **own, **made_by)
+    return make_question(label, twin.question, NO_ANSWER, [], **written_with, **asked, **own, **made_by)
 
 
-def _question(label: Label, question: str, answer: str, gold: Sequence[Passage], **fields: Any) -> QuestionAnswer:
+def make_question(label: Label, question: str, answer: str, gold: Sequence[Passage], **fields: Any) -> QuestionAnswer:
+    """Return a question on a label with its gold passages; its id is a hash of type, label, texts and passages.
+
+    `fields` are further fields of `QuestionAnswer`, among them `type`, `answer_kind`, `source` and `category`.
+    """
     indices = [passage.doc_chunk_index for passage in gold]
     return QuestionAnswer(
         id=content_id(fields["type"], label.set_id, question, answer, ",".join(map(str, indices))),

@@ -18,7 +18,7 @@ from fdarx_core.generation.tasks import (
     section_name,
 )
 from fdarx_core.generation.terminology import Topic
-from fdarx_core.generation.topic_questions import product_name, topic_question
+from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.generation.topic_sections import category_of
 from fdarx_core.generation.topics import LabelTopics, find_topics
 from fdarx_core.generation.writing import SUBSTANCE_CONSTANTS, names_own_substance, writing_tasks, written_types
@@ -103,12 +103,12 @@ def make_contexts(
         for chosen, slots in kind.writing.choose(label, passages, config, found.silent):
             contexts.append(_context(label, task, _slots(label, chosen) | slots, chosen))
     tasks = writing_tasks()
-    asked = Counter(path for one in contexts for path in _paths(one, passages))
-    for one in contexts:
-        own = _paths(one, passages)
-        one.slots["outline"] = _outline(label, own, {path for path in asked if asked[path] > (path in own)})
-        declared = tasks[one.task].prompt.slots.keys() | tasks[one.task].prompt.baseline_slots.keys()
-        one.slots = {name: value for name, value in one.slots.items() if name in declared}
+    asked = Counter(path for context in contexts for path in _paths(context, passages))
+    for context in contexts:
+        own = _paths(context, passages)
+        context.slots["outline"] = _outline(label, own, {path for path in asked if asked[path] > (path in own)})
+        declared = tasks[context.task].prompt.slots.keys() | tasks[context.task].prompt.baseline_slots.keys()
+        context.slots = {name: value for name, value in context.slots.items() if name in declared}
     return contexts
 
 
@@ -148,7 +148,7 @@ def _topic_context(label: Label, passages: Sequence[Passage], answer: TopicAnswe
     listed, tabled = (any(map(attrgetter(name), answer.statements)) for name in ("items", "is_row"))
     difficulty = "table" if tabled else "direct" if len(answer.statements) == 1 else "several"
     item: dict[str, Any] = {
-        "question": topic_question(answered, drug, pair.wording),
+        "question": pair.wording.format(drug=drug, term=answered.name),
         "answer": answer.text,
         "evidence": [quote for one in answer.statements for quote in one.quotes],
         "type": "numeric" if answered.kind in ("quantity", "reaction") else "list" if listed else "factual",
@@ -176,7 +176,7 @@ def _twin(drug: str, silent: Topic, pair: TopicPair) -> Twin:
         kind="near_miss" if pair.near else "absent",
         entity=silent.name,
         attribute=silent.kind if pair.near else "",
-        question=topic_question(silent, drug, pair.wording),
+        question=pair.wording.format(drug=drug, term=silent.name),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a label says of a topic, in its own words, with the passages; None where that is not certain to be complete."""
+"""Reads the answer of a label to a topic, in its own words and with its passages, if it is certain to be complete."""
 
 from __future__ import annotations
 
@@ -92,8 +92,9 @@ class LabelReader:
         titles = (section.title for section in label.sections)
         about = "\n".join((label.title, *titles, *(highlight.text for highlight in label.highlights)))
         texts: dict[str, list[str]] = {"": [about, *label.aliases]}
-        for one in passages:
-            texts.setdefault(one.core_code, []).append(f"{one.section_path}\n{one.table_header}\n{one.text}")
+        for passage in passages:
+            parts = (passage.section_path, passage.table_header, passage.text)
+            texts.setdefault(passage.core_code, []).append("\n".join(parts))
         self._sections = {code: SearchableText("\n".join(parts)) for code, parts in texts.items()}
         self._text = "\n".join("\n".join(parts) for parts in texts.values())
         self._passages = passages
@@ -177,17 +178,17 @@ class LabelReader:
     def _by_name(self) -> dict[str, list[tuple[int, str, TopicStatement]]]:
         """The statements that have each name of a term, with their places and the LOINC codes of their sections."""
         found: dict[str, list[tuple[int, str, TopicStatement]]] = {}
-        statements = ((unit.code, one) for unit in self._units for one in unit.statements)
-        for at, (code, one) in enumerate(statements):
-            text = self._fold(one.text)
+        statements = ((unit.code, statement) for unit in self._units for statement in unit.statements)
+        for at, (code, statement) in enumerate(statements):
+            text = self._fold(statement.text)
             for name in {name for word in text.split() for name in names_that_begin(word) if name in text}:
-                found.setdefault(name, []).append((at, code, one))
+                found.setdefault(name, []).append((at, code, statement))
         return found
 
     def _naming(self, term: TopicTerm, codes: Collection[str]) -> list[TopicStatement]:
         """Return the statements of sections that name a term, in order."""
-        found = {at: (code, one) for name in term.names for at, code, one in self._by_name.get(name, ())}
-        return [one for _, (code, one) in sorted(found.items(), key=itemgetter(0)) if code in codes]
+        found = {at: (code, statement) for name in term.names for at, code, statement in self._by_name.get(name, ())}
+        return [statement for _, (code, statement) in sorted(found.items(), key=itemgetter(0)) if code in codes]
 
     @cached_property
     def _rated(self) -> frozenset[str]:
@@ -286,15 +287,15 @@ class LabelReader:
         found: list[list[TopicStatement]] = []
         open_ = False
         for paragraph in unit.paragraphs:
-            text = " ".join(self._fold(one.text) for one in paragraph)
+            text = " ".join(self._fold(statement.text) for statement in paragraph)
             if not _longest_names(text).isdisjoint(term.names):
                 part = [
-                    one.with_items(lambda item: not _longest_names(self._fold(item)).isdisjoint(term.names))
-                    for one in paragraph
+                    statement.with_items(lambda item: not _longest_names(self._fold(item)).isdisjoint(term.names))
+                    for statement in paragraph
                 ]
-                if not part[0].stands_alone or any(one.is_row for one in part):
+                if not part[0].stands_alone or any(statement.is_row for statement in part):
                     return None
-                if kind.stated is not None and not kind.stated.search(" ".join(one.text for one in part)):
+                if kind.stated is not None and not kind.stated.search(" ".join(statement.text for statement in part)):
                     return None
                 found.append(part)
                 open_ = True
@@ -313,17 +314,17 @@ class LabelReader:
         number, is on another substance, or on some patients alone.
         """
         chosen: dict[TopicStatement, str] = {}
-        for one in () if self._several else self._naming(term, PHARMACOLOGY | DESCRIPTION):
-            if not _NUMBER.search(one.text):
+        for statement in () if self._several else self._naming(term, PHARMACOLOGY | DESCRIPTION):
+            if not _NUMBER.search(statement.text):
                 continue
-            elsewhere = any(map(self._fold(one.text).__contains__, self._other_substances))
-            value = only_value(one.text, term)
-            if one.is_row or one.items or elsewhere or not value or _OF_SOME.search(one.text):
+            elsewhere = any(map(self._fold(statement.text).__contains__, self._other_substances))
+            value = only_value(statement.text, term)
+            if statement.is_row or statement.items or elsewhere or not value or _OF_SOME.search(statement.text):
                 return None
-            codes = filter(_CODE.fullmatch, _WHOSE.findall(one.text))  # of a metabolite, for example: "6MNA"
+            codes = filter(_CODE.fullmatch, _WHOSE.findall(statement.text))  # of a metabolite, for example: "6MNA"
             if not all(any(fold(code) in alias for alias in self._aliases) for code in codes):
                 return None
-            chosen[one] = value
+            chosen[statement] = value
         if len({re.sub(r"\W", "", value) for value in chosen.values()}) != 1:
             return None
         return TopicAnswer(topic, tuple(chosen)[:1], next(iter(chosen.values())))

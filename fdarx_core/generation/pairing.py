@@ -1,9 +1,9 @@
-"""Which topics are asked of which label: topics that it answers, and topics that it is silent on.
+"""Chooses the topics that each label is asked about: topics that it answers, and topics that it is silent on.
 
 Over all labels, each kind of topic and each term has about `ANSWERED_PER_REFUSAL` times as many answered questions as
-refusal questions, so that neither the wording nor the term tells whether a question can be answered. The wordings of a
-kind are the same for both, and a hash picks one. A label is asked about a term that it is silent on only where labels
-of the same drug or of similar drugs with the same route answer it, so that the question is plausible.
+refusal questions, and both have the same wordings, of which a hash picks one: neither the wording nor the term shows
+whether a question can be answered. A label is asked about a term that it is silent on only where labels of the same
+drug, or of similar drugs with the same route, answer it, so that the question is plausible.
 """
 
 from __future__ import annotations
@@ -114,16 +114,16 @@ def _quota(topic: Topic) -> str:
 def _supply(surveys: Sequence[TopicSurvey]) -> Counter[Topic | str]:
     """Return how many answered questions can be asked about each topic and of each kind, by their gold answers."""
     found: dict[Topic | str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for one in surveys:
-        for number, gold in zip(one.answered, one.golds, strict=True):
+    for survey in surveys:
+        for number, gold in zip(survey.answered, survey.golds, strict=True):
             topic = all_topics()[number]
-            found[topic][one.drug, gold] += 1
-            found[_quota(topic)][one.drug, gold] += 1
+            found[topic][survey.drug, gold] += 1
+            found[_quota(topic)][survey.drug, gold] += 1
     return Counter({topic: sum(min(SAME_GOLD, n) for n in golds.values()) for topic, golds in found.items()})
 
 
 @dataclass(slots=True)
-class _Left:
+class _OpenTopics:
     """The topics of one label that may still be asked, in an order by a hash, and those that are asked."""
 
     survey: TopicSurvey
@@ -133,7 +133,7 @@ class _Left:
     refused: dict[Topic, bool] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, survey: TopicSurvey, plausible: frozenset[int], seed: int) -> _Left:
+    def of(cls, survey: TopicSurvey, plausible: frozenset[int], seed: int) -> _OpenTopics:
         def shuffled(numbers: Iterable[int]) -> list[int]:
             return sorted(numbers, key=lambda one: content_id(str(seed), survey.set_id, str(one)))
 
@@ -182,7 +182,7 @@ def pair_topics(
     queue = sorted(surveys, key=lambda one: content_id(str(seed), one.set_id))
     bounded = len({one.drug for one in surveys}) >= FEWEST_DRUGS
     # Where few drugs are at hand, a reaction of the drug itself is plausible of an overdose too.
-    left = [_Left.of(one, plausible[one.set_id].union(() if bounded else one.near), seed) for one in queue]
+    left = [_OpenTopics.of(one, plausible[one.set_id].union(() if bounded else one.near), seed) for one in queue]
     counts = _Counts(_supply(surveys), per_drug, bounded)
     # A label whose text is cut answers little, and would get the most refusal questions.
     most = {one.survey.set_id: min(per_label, len(one.survey.answered) // 2) if bounded else per_label for one in left}
@@ -202,7 +202,7 @@ def pair_topics(
     return {one.survey.set_id: one.pairs(seed) for one in left}
 
 
-def _take_silent(left: _Left, counts: _Counts) -> bool:
+def _take_silent(left: _OpenTopics, counts: _Counts) -> bool:
     """Choose the silent topic whose kind this label, and whose term all labels, were asked about least."""
     used, drug = Counter(map(_quota, left.refused)), left.survey.drug
     open_ = [topic for topic in left.silent if counts.may_refuse(drug, topic)]
@@ -214,7 +214,7 @@ def _take_silent(left: _Left, counts: _Counts) -> bool:
     return True
 
 
-def _take_answered(left: _Left, counts: _Counts) -> bool:
+def _take_answered(left: _OpenTopics, counts: _Counts) -> bool:
     """Choose the answered topic whose kind this label has least, and whose term is furthest behind what is due."""
     used, drug = Counter(map(_quota, left.asked)), left.survey.drug
     open_ = [topic for topic, gold in left.answered.items() if counts.may_answer(drug, topic, gold)]

@@ -1,4 +1,4 @@
-"""Which passages of a label a model is asked about: by quotas over sections, and pairs with something in common."""
+"""Chooses the passages that a model writes questions on: single ones by quotas of sections, pairs by common terms."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def choose_passages(passages: Sequence[Passage], seed: int, count: int) -> list[
             break
         role = min(left, key=lambda one: (taken[one] > 0, -quotas[one].weight / (2 * taken[one] + 1), order[one]))
         passage = groups[role][taken[role]]
-        chosen.append((passage, _kind(passage, quotas[role].kinds, taken[role], seed)))
+        kind = _kind(passage, quotas[role].kinds, taken[role], seed)
+        chosen.append((passage, str(load_library("question_kinds")["kinds"][kind])))
         taken[role] += 1
     return chosen
 
@@ -73,14 +74,10 @@ def says_something(text: str) -> bool:
 def _kind(passage: Passage, kinds: Sequence[str], number: int, seed: int) -> str:
     """Return what is preferred on the passage of this number within its section: the kinds take turns."""
     if _CELL in passage.text and len(_FIGURE_CELL.findall(passage.text)) >= _FEWEST_FIGURES:
-        return _described("table")
+        return "table"
     first = number + int(content_id(str(seed), passage.set_id, passage.core_code), 16)
     turn = [kinds[(first + place) % len(kinds)] for place in range(len(kinds))]
-    return _described(next((kind for kind in turn if _allows(passage.text, kind)), turn[0]))
-
-
-def _described(kind: str) -> str:
-    return str(load_library("question_kinds")["kinds"][kind])
+    return next((kind for kind in turn if _allows(passage.text, kind)), turn[0])
 
 
 def _allows(text: str, kind: str) -> bool:
@@ -139,21 +136,21 @@ def _linked(
     """Yield the passages of two sections that have something in common, those that have most of it first."""
     found: list[tuple[float, int, Passage, Passage]] = []
     least = min(_LEAST_WEIGHT, math.log(len(named) / 2))  # a thing that no third passage names is enough
-    for one in ones:
-        if pair.by == "rate" and not _RATE.search(one.text):
+    for first in ones:
+        if pair.by == "rate" and not _RATE.search(first.text):
             continue
         for other in others:
-            words, others_words = content_words(one.text), content_words(other.text)
+            words, others_words = content_words(first.text), content_words(other.text)
             repeats = len(words & others_words) >= _REPEATED * min(len(words), len(others_words))
-            if one.section_path == other.section_path or repeats:
+            if first.section_path == other.section_path or repeats:
                 continue
-            shared = named[one.doc_chunk_index] & named[other.doc_chunk_index]
+            shared = named[first.doc_chunk_index] & named[other.doc_chunk_index]
             weight = sum(sorted((weights[thing] for thing in shared), reverse=True)[:2])
-            if pair.by == "amount" and _AMOUNT.search(one.text) and _AMOUNT.search(other.text):
+            if pair.by == "amount" and _AMOUNT.search(first.text) and _AMOUNT.search(other.text):
                 weight += _LEAST_WEIGHT
             if weight >= least:
-                found.append((-weight, len(found), one, other))
-    return ((pair, one, other) for _, _, one, other in sorted(found, key=lambda linked: linked[:2]))
+                found.append((-weight, len(found), first, other))
+    return ((pair, first, other) for _, _, first, other in sorted(found, key=lambda linked: linked[:2]))
 
 
 def _shuffled_groups(keyed: Iterable[tuple[str, Passage]], seed: int) -> dict[str, list[Passage]]:

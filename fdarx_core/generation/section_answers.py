@@ -1,4 +1,4 @@
-"""What a section says as a whole: its list of indications or contraindications, how the product is stored."""
+"""Answers that a whole section gives, such as the list of indications, or that its sentences on storage give."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ AnswerKind = Literal["dose", "action", "condition", "reason", "yes_no", "list", 
 Difficulty = Literal["direct", "several", "table"]
 HopKind = Literal["bridge", "comparison", "computation"]
 TwinKind = Literal["near_miss", "absent"]
-DIFFICULTIES: tuple[Difficulty, ...] = ("direct", "several", "table")
 
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
@@ -87,10 +86,10 @@ def passage_slots(passages: Sequence[Passage]) -> list[dict[str, str]]:
     ]
 
 
-def section_name(one: Passage | Section) -> str:
+def section_name(place: Passage | Section) -> str:
     """Return the titles of a section, the top one first; the name of its LOINC code where it has no title."""
-    path = one.path if isinstance(one, Section) else one.section_path
-    return path or SECTION_NAMES.get(one.core_code, "")
+    path = place.path if isinstance(place, Section) else place.section_path
+    return path or SECTION_NAMES.get(place.core_code, "")
 
 
 def forms_and_routes(label: Label) -> str:

@@ -63,8 +63,3 @@ def topic_wordings(topic: Topic) -> Sequence[str]:
     wordings = load_library("topic_questions")[topic.kind]
     found: Sequence[str] = wordings[topic.name] if isinstance(wordings, dict) else wordings
     return found
-
-
-def topic_question(topic: Topic, drug: str, wording: str) -> str:
-    """Return the question about a topic in one of its `topic_wordings`."""
-    return wording.format(drug=drug, term=topic.name)

@@ -1,4 +1,4 @@
-"""Topics: the things of the terminology as they are asked about, and what a label says of them.
+"""Topics, the terms of the terminology as they are asked about, and those that a label answers or is silent on.
 
 A label answers a topic where a heading names it, or where sentences state it, and where what stands elsewhere in the
 label adds nothing, or can be joined. A label is silent on a topic where no name of the term stands anywhere in it, and

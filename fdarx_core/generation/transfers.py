@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
+from fdarx_core.generation.candidates import make_question
 from fdarx_core.generation.contexts import label_text
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.generation.topics import TopicSurvey, similar_drugs
@@ -118,13 +119,14 @@ def offered_questions(
         seed: the seed of the run.
     """
     of_drug: dict[str, list[tuple[str, PortableQuestion]]] = defaultdict(list)
-    for one in questions:  # all but the first of each drug are dropped while they are read
-        insort(of_drug[one.drug], (content_id(str(seed), one.id), one.shared()), key=itemgetter(0))
-        del of_drug[one.drug][_QUESTIONS_PER_DRUG:]
+    for question in questions:  # all but the first of each drug are dropped while they are read
+        insort(of_drug[question.drug], (content_id(str(seed), question.id), question.shared()), key=itemgetter(0))
+        del of_drug[question.drug][_QUESTIONS_PER_DRUG:]
     offered = {}
     for set_id, drug in drug_of.items():
-        others = [one for other in near[drug] for _, one in of_drug.get(other, ()) if one.set_id != set_id]
-        others.sort(key=lambda one: content_id(str(seed), set_id, one.id))
+        candidates = (question for other in near[drug] for _, question in of_drug.get(other, ()))
+        others = [question for question in candidates if question.set_id != set_id]
+        others.sort(key=lambda question: content_id(str(seed), set_id, question.id))
         offered[set_id] = others[: _OFFERED * per_label]
     return offered
 
@@ -164,14 +166,15 @@ def fitting_transfers(
     """
     text = label_text(label, passages)
     held = frozenset(stem(word, "term") for word in words_of(text)) | number_strings(text)
-    known = {normalize_words(one) for one in asked} | {normalize_words(one.text(one.product)) for one in offered}
+    own_wordings = (portable.text(portable.product) for portable in offered)
+    known = {normalize_words(question) for question in (*asked, *own_wordings)}
     transfers = []
-    for one in offered:
-        question, missing = one.text(product_name(label)), _missing_word(one, held)
-        fits = not one.routes or not label.routes or not set(one.routes).isdisjoint(label.routes)
+    for portable in offered:
+        question, missing = portable.text(product_name(label)), _missing_word(portable, held)
+        fits = not portable.routes or not label.routes or not set(portable.routes).isdisjoint(label.routes)
         if fits and missing and normalize_words(question) not in known:
             known.add(normalize_words(question))
-            transfers.append(_refusal(one, label, question, missing))
+            transfers.append(_refusal(portable, label, question, missing))
     return transfers
 
 
@@ -183,20 +186,10 @@ def _missing_word(question: PortableQuestion, held: frozenset[str]) -> str:
     return max(missing, key=len, default="")
 
 
-def _refusal(one: PortableQuestion, label: Label, question: str, entity: str) -> QuestionAnswer:
-    return QuestionAnswer(
-        id=content_id("refusal", label.set_id, question, NO_ANSWER, ""),
-        type="refusal",
-        answer_kind="refusal",
-        source=SOURCE,
-        set_id=label.set_id,
-        drug_name=label.drug_name,
-        question=question,
-        answer=NO_ANSWER,
-        entity=entity,
-        twin=one.id,
-        **{name: getattr(one, name) for name in _COPIED},
-    )
+def _refusal(portable: PortableQuestion, label: Label, question: str, entity: str) -> QuestionAnswer:
+    own = {"type": "refusal", "answer_kind": "refusal", "source": SOURCE, "entity": entity, "twin": portable.id}
+    copied = {name: getattr(portable, name) for name in _COPIED}
+    return make_question(label, question, NO_ANSWER, [], **own, **copied)
 
 
 def expected_transfers(label: Label, number: int) -> list[QuestionAnswer]:

@@ -171,27 +171,27 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
         yield unit
 
 
-def _statement(one: LabelStatement, passage: int, begins: bool) -> tuple[str, TopicStatement]:
+def _statement(parsed: LabelStatement, passage: int, begins: bool) -> tuple[str, TopicStatement]:
     """Return the heading at the beginning of a statement, "" for none, and the statement, which keeps it.
 
     A few words without a verb are a heading by themselves: "Lithium." before a sentence on lithium.
     """
-    text = without_references(one.text)
-    if not one.is_row and not one.items and _is_heading(text):
+    text = without_references(parsed.text)
+    if not parsed.is_row and not parsed.items and _is_heading(text):
         return text, TopicStatement("", passage)
     lead = ""
-    if begins and not one.is_row and (found := _LEAD_IN.match(text)) and len(text) > found.end() + 20:
+    if begins and not parsed.is_row and (found := _LEAD_IN.match(text)) and len(text) > found.end() + 20:
         lead = found[1].strip()
-    points = bool(_POINTER.search(text)) and not one.items
-    if one.is_row:
+    points = bool(_POINTER.search(text)) and not parsed.items
+    if parsed.is_row:
         cells = [cell.strip(" :") for cell in text.split(" | ") if cell.strip(" :")]
         text = ": ".join(cells) if len(cells) == 2 and ": " not in cells[1][:60] else "; ".join(cells)
-    if one.items:
+    if parsed.items:
         announced = text.rstrip(" :")
-        stripped = (without_references(item).rstrip(" .;,") for item in one.items)
+        stripped = (without_references(item).rstrip(" .;,") for item in parsed.items)
         items = tuple(item for item in stripped if item)
         return lead, TopicStatement(_listed(announced, items), passage, begins=begins, lead=announced, items=items)
-    return lead, TopicStatement(with_full_stop(text) if text else "", passage, points, one.is_row, begins)
+    return lead, TopicStatement(with_full_stop(text) if text else "", passage, points, parsed.is_row, begins)
 
 
 def _is_enumeration(text: str) -> bool:

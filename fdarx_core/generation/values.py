@@ -65,12 +65,12 @@ def reaction_rates(
         aliases: the folded names of the drug.
     """
     rows: list[tuple[TopicStatement, str]] = []
-    for one in named:
-        cells = one.text.rstrip(".").split("; ")
+    for statement in named:
+        cells = statement.text.rstrip(".").split("; ")
         first = cells[0].rsplit(": ", 1)[-1]
-        if one.is_row and fold(first).strip() in {probe.strip() for probe in term.names}:
-            rows.append((one, _rates(cells[1:], aliases)))
-        elif one.is_row or _PERCENT.search(one.text):
+        if statement.is_row and fold(first).strip() in {probe.strip() for probe in term.names}:
+            rows.append((statement, _rates(cells[1:], aliases)))
+        elif statement.is_row or _PERCENT.search(statement.text):
             return [], ""
     return ([rows[0][0]], rows[0][1]) if len(rows) == 1 and rows[0][1] else ([], "")
 

@@ -1,4 +1,4 @@
-"""How a model writes the questions of a type: on which passages, by which task, and what its replies say."""
+"""The types of questions that a model writes: the choice of passages, the task, and how its replies are read."""
 
 from __future__ import annotations
 

@@ -218,7 +218,12 @@ def _add_blocks(container: Element, blocks: list[Block], depth: int) -> None:
                 number += 1
                 _add_item(child, blocks, depth, item_mark(container, number))
             elif tag == TABLE:
-                _add_table(child, blocks, depth)
+                groups = row_groups(child)
+                if cells := layout_cells(groups):
+                    for cell in (*child.iterchildren(CAPTION), *cells):
+                        _add_blocks(cell, blocks, depth)
+                else:
+                    blocks += [_block(*line) for line in table_lines(child, groups)]
             else:
                 _add_blocks(child, blocks, depth + (tag == LIST))
             inline = child.tail
@@ -274,12 +279,3 @@ def _add_item(item: Element, blocks: list[Block], depth: int, mark: str) -> None
         line, heading, words, above = blocks[index]
         if heading:
             blocks[index] = line, False, words, above
-
-
-def _add_table(table: Element, blocks: list[Block], depth: int) -> None:
-    groups = row_groups(table)
-    if cells := layout_cells(groups):
-        for cell in (*table.iterchildren(CAPTION), *cells):
-            _add_blocks(cell, blocks, depth)
-    else:
-        blocks += [_block(*line) for line in table_lines(table, groups)]

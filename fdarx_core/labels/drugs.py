@@ -15,12 +15,13 @@ from fdarx_core.records import Product
 SHORTEST_NAME = 3
 """Letters of the shortest name that is looked for in texts."""
 SHORT, MIDDLE, LONG = 5, 7, 9
-"""Letters of the shortest names that are recognized with one error, with one that changes the first letter, and with
-two errors. On words of other medical texts that labels lack, no first letter is the bound that keeps "iodine" from
-Lodine, "duloxetine" from fluoxetine and "robotic" from Urobiotic."""
+"""Letters of the shortest names that are recognized with one error, with one error in the first letter, and with two
+errors. In other medical texts only the bound on errors in the first letter prevents that "iodine" is taken for Lodine,
+"duloxetine" for fluoxetine and "robotic" for Urobiotic."""
 MOST_DRUGS, LEAST_DRUGS, OFTEN = 2 / 3, 20, 0.1
-"""A substance whose name is in labels of more than this share of the drugs is an ordinary word ("water"), if the labels
-are of at least so many drugs. Names of several words are ordinary if each is in labels of more than the last share."""
+"""The name of a substance is an ordinary word ("water") if labels of more than the share `MOST_DRUGS` of the drugs have
+it, and the labels are of at least `LEAST_DRUGS` drugs. A name of several words is ordinary if labels of more than the
+share `OFTEN` of the drugs have each of them."""
 
 WORD = re.compile(r"[^\W_]+")
 _PLAIN_WORD = re.compile(r"(?<![\w.@])[^\W\d_]+(?![\w@]|\.\w)")  # no part of an address

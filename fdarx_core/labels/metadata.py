@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 
 from fdarx_core.labels.xml import CODE, TITLE, BadDocument, Element, children, clean, raw_text
@@ -84,27 +84,20 @@ def _iso_date(value: str) -> str:
 
 @dataclass(slots=True)
 class Products:
-    """Values of all products of a label, each once, in the order of the file."""
+    """Values of all products of a label as in `Label`, each once, in the order of the file."""
 
-    brands: list[str] = field(default_factory=list)
-    generics: list[str] = field(default_factory=list)
-    substances: list[str] = field(default_factory=list)
-    moieties: list[str] = field(default_factory=list)
-    uniis: list[str] = field(default_factory=list)
-    routes: list[str] = field(default_factory=list)
-    forms: list[str] = field(default_factory=list)
-    ndcs: list[str] = field(default_factory=list)
-    categories: list[str] = field(default_factory=list)
-    applications: list[str] = field(default_factory=list)
-    products: list[Product] = field(default_factory=list)
+    aliases: list[str]
+    substances: list[str]
+    uniis: list[str]
+    routes: list[str]
+    dosage_forms: list[str]
+    ndcs: list[str]
+    marketing_categories: list[str]
+    application_numbers: list[str]
+    products: list[Product]
 
-    @property
-    def aliases(self) -> list[str]:
-        """All names that the label's text may use for the drug, the product's own first, distinct without case."""
-        first: dict[str, str] = {}
-        for name in (*self.brands, *self.generics, *self.substances, *self.moieties):
-            first.setdefault(name.casefold(), name)
-        return list(first.values())
+
+_LISTED = ("uniis", "routes", "dosage_forms", "ndcs", "marketing_categories", "application_numbers")
 
 
 def read_products(subjects: Iterable[Element]) -> Products:
@@ -119,7 +112,16 @@ def read_products(subjects: Iterable[Element]) -> Products:
             for name, value in _values(element):
                 if value and (text := clean(value)):
                     found[name][text] = None
-    return Products(**{name: list(values) for name, values in found.items()}, products=products)
+    substances = [*found["substances"], *found["moieties"]]
+    aliases: dict[str, str] = {}  # distinct without case
+    for name in (*found["brands"], *found["generics"], *substances):
+        aliases.setdefault(name.casefold(), name)
+    return Products(
+        aliases=list(aliases.values()),
+        substances=list(dict.fromkeys(substances)),
+        products=products,
+        **{name: list(found[name]) for name in _LISTED},
+    )
 
 
 def _product(element: Element) -> Product:
@@ -156,16 +158,17 @@ def _name_and_unii(element: Element) -> tuple[str, str]:
 
 
 def _values(element: Element) -> list[tuple[str, str | None]]:
-    """Return what an element says about a product: names of fields of `Products` with their values."""
+    """Return what an element says about a product: names of fields of `Products`, or of kinds of names, with values."""
     tag = element.tag
     if tag in (_FORM, _ROUTE):
         if (parent := element.getparent()) is not None and parent.tag in _PACKAGES:
             return []  # the form of a package: a bottle
-        return [("forms" if tag == _FORM else "routes", element.get("displayName"))]
+        return [("dosage_forms" if tag == _FORM else "routes", element.get("displayName"))]
     if tag == _APPROVAL:
         code, identifier = element.find(CODE), element.find(_ID)
         category = None if code is None else code.get("displayName")
-        return [("categories", category), ("applications", None if identifier is None else identifier.get("extension"))]
+        number = None if identifier is None else identifier.get("extension")
+        return [("marketing_categories", category), ("application_numbers", number)]
     is_substance = tag in _SUBSTANCES
     if is_substance and not _is_active(element):
         return []

@@ -20,7 +20,7 @@ from fdarx_core.labels.blocks import (
     rewrite_marks,
 )
 from fdarx_core.labels.drugs import drug_of
-from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
+from fdarx_core.labels.metadata import SUBJECT, Header, Products, read_header, read_products
 from fdarx_core.labels.selection import find_sources, read_source
 from fdarx_core.labels.xml import CODE, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
 from fdarx_core.records import Highlight, Label, Passage, Reject, Section
@@ -103,7 +103,7 @@ def read_labels(labels: LabelInput | Sequence[LabelInput]) -> DataFrame:
     return table
 
 
-def _values(record: Label | Header) -> dict[str, Any]:
+def _values(record: Label | Header | Products) -> dict[str, Any]:
     """Return the fields and their values, without the copies that `asdict` makes."""
     return {one.name: getattr(record, one.name) for one in fields(record)}
 
@@ -113,12 +113,12 @@ def _parse_files(
 ) -> list[tuple[Label, list[Passage]]]:
     """Parse every label of the inputs. Raises BadDocument if there is none or, without `rejects`, if one is bad."""
     bad: list[Reject] = [] if rejects is None else rejects
-    given = list(inputs)
-    found = find_sources([os.fspath(one) for one in given if not isinstance(one, bytes)])
+    listed = list(inputs)
+    found = find_sources([os.fspath(one) for one in listed if not isinstance(one, bytes)])
     bad += found.rejects
     parsed = []
     documents = (document for source in found.sources for document in read_source(source))
-    for document in chain(documents, ((None, one) for one in given if isinstance(one, bytes))):
+    for document in chain(documents, ((None, one) for one in listed if isinstance(one, bytes))):
         if isinstance(document, Reject):
             bad.append(document)
             continue
@@ -132,12 +132,12 @@ def _parse_files(
         return parsed
     remedy = "give SPL documents (XML, or zips with XML), such as those of DailyMed"
     if not bad:
-        raise BadDocument("no_document", f"no XML file in {', '.join(map(_named, given))}; {remedy}")
+        raise BadDocument("no_document", f"no XML file in {', '.join(map(_named, listed))}; {remedy}")
     raise BadDocument(bad[0].reason, f"{bad[0].source or 'the given bytes'}: {bad[0].detail}; {remedy}")
 
 
-def _named(given: LabelInput) -> str:
-    return "the given bytes" if isinstance(given, bytes) else os.fspath(given)
+def _named(label: LabelInput) -> str:
+    return "the given bytes" if isinstance(label, bytes) else os.fspath(label)
 
 
 def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]:
@@ -164,20 +164,12 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
             body.read_component(component, "", "", 0)
     label = Label(
         **_values(header),
+        **_values(products),
         drug_name=products.aliases[0] if products.aliases else header.title,
-        aliases=products.aliases,
-        substances=list(dict.fromkeys([*products.substances, *products.moieties])),
-        uniis=products.uniis,
-        routes=products.routes,
-        dosage_forms=products.forms,
-        ndcs=products.ndcs,
-        marketing_categories=products.categories,
-        application_numbers=products.applications,
         boxed_warning="\n".join(one.text for one in body.passages if one.core_code == BOXED_WARNING),
         sections=body.sections,
         highlights=body.highlights,
         source=source,
-        products=products.products,
         drug=drug_of(*products.products).id,
     )
     return label, body.passages
@@ -210,42 +202,28 @@ class _Body:
             elif tag in _CONTENTS:
                 parts.append((tag, child))
             elif tag in BLOCK_TAGS:
-                parts.append((TEXT, _text_around(child)))
+                text = child.makeelement(TEXT)  # around a block outside of one, and the words after it
+                text.append(child)
+                parts.append((TEXT, text))
                 continue
             if child.tail and not child.tail.isspace():
-                parts.append((TEXT, _text_of(child, child.tail)))
+                text = child.makeelement(TEXT)
+                text.text = child.tail
+                parts.append((TEXT, text))
         if code and code != UNCLASSIFIED:
             core_code = code
         number, title = _split_number(title)
         path = f"{path} > {title}" if path and title else path or title
-        section = Section(code, core_code, number, title, path, depth)
-        self.sections.append(section)
+        self.sections.append(Section(code, core_code, number, title, path, depth))
         for tag, part in parts:
             if tag == TEXT:
-                self._read_text(part, section)
+                where = code, core_code, number, title, path
+                for position, passage in enumerate(_build_passages(read_blocks(part, self.notes))):
+                    self.passages.append(Passage(self.set_id, len(self.passages), position, *where, *passage))
             elif tag == _COMPONENT:
                 self.read_component(part, core_code, path, depth + 1)
             else:
                 self.highlights += _read_highlights(part, self.notes, core_code, title)
-
-    def _read_text(self, text: Element, section: Section) -> None:
-        where = section.code, section.core_code, section.number, section.title, section.path
-        for position, passage in enumerate(_build_passages(read_blocks(text, self.notes))):
-            self.passages.append(Passage(self.set_id, len(self.passages), position, *where, *passage))
-
-
-def _text_around(block: Element) -> Element:
-    """Return a `<text>` element with a block that stands in a section outside of one, and the words after it."""
-    text = block.makeelement(TEXT)
-    text.append(block)
-    return text
-
-
-def _text_of(beside: Element, words: str) -> Element:
-    """Return a `<text>` element with the words that stand in a section beside an element."""
-    text = beside.makeelement(TEXT)
-    text.text = words
-    return text
 
 
 def _split_number(title: str) -> tuple[str, str]:

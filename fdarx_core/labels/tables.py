@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TypeAlias
 
 from fdarx_core.labels.xml import CAPTION, CONTENT, ITEM, LIST, PARAGRAPH, TABLE, Element, children, clean, raw_text
@@ -367,7 +368,9 @@ class _RowWriter:
         for cell in row:
             text, column = cell.text, cell.column
             if column == 0:
-                line = self._row_header(text)
+                header = "" if 0 in self.used else " ".join(self.paths[0])  # only in the first row
+                self.used.add(0)
+                line = f"{header}: {text}" if header else text
             elif cell.first or text.count(" ") < _REPEATED_WORDS:
                 key = (previous, column, cell.width)
                 prefix = self.prefixes.get(key)
@@ -379,13 +382,6 @@ class _RowWriter:
             previous = column
         return line, False
 
-    def _row_header(self, text: str) -> str:
-        """Return the first column's text, in the first row with the column's own header."""
-        if 0 in self.used:
-            return text
-        self.used.add(0)
-        return f"{' '.join(self.paths[0])}: {text}" if self.paths[0] else text
-
     def _prefix(self, previous: int, column: int, width: int) -> str:
         """Return the text between a value and the one before it: a separator and the value's headers."""
         columns = range(column, min(column + width, len(self.paths)))
@@ -394,14 +390,8 @@ class _RowWriter:
             names = (" ".join(self.paths[spanned]) for spanned in columns if self.paths[spanned])
             return f" | {name}: " if (name := " / ".join(dict.fromkeys(names))) else " | "
         path = self.paths[column]
-        shared = _shared_headers(self.paths[previous], path) if previous > 0 else 0
+        # Upper headers that the cell shares with its neighbour; its own lowest header does not count.
+        pairs = zip(self.paths[previous] if previous > 0 else (), path[:-1], strict=False)
+        shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         name = " ".join(path[shared:])
         return ("; " if shared else " | ") + (f"{name}: " if name else "")
-
-
-def _shared_headers(previous: list[str], path: list[str]) -> int:
-    """Return how many upper headers a cell shares with its neighbour; its own lowest header does not count."""
-    shared = 0
-    while shared < min(len(previous), len(path) - 1) and previous[shared] == path[shared]:
-        shared += 1
-    return shared

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from hashlib import blake2b
+from math import inf, isinf
 from typing import Any, TypeVar
 
 from fdarx_core.llm.failures import AskingStopped
@@ -48,8 +49,8 @@ class RequestLimiter:
         self._retrying: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
         self._sleeping: set[asyncio.Future[Any]] = set()
-        self._requests = RateLimiter(per_minute / 60, _CATCH_UP_S) if per_minute else None
-        self._tokens = RateLimiter(tokens_per_minute / 60, _CATCH_UP_S) if tokens_per_minute else None
+        self._requests = RateLimiter(per_minute / 60 if per_minute else inf, _CATCH_UP_S)
+        self._tokens = RateLimiter(tokens_per_minute / 60 if tokens_per_minute else inf, _CATCH_UP_S)
         self._adaptive = AdaptiveRateLimiter()
         self._paused_until, self._refused_in_a_row = 0.0, 0
         self._stopped: AskingStopped | None = None
@@ -63,16 +64,9 @@ class RequestLimiter:
         await self._take_slot(self._retrying if retry else self._new)
         clock = asyncio.get_running_loop().time
         try:
-            if not (self._requests or self._tokens or self._adaptive.rate or self._paused_until > clock()):
-                self._adaptive.reserve(clock())
-            else:
-                async with self._head:  # only the first of the queue reserves, so that changed rates apply to all
-                    start = self._adaptive.reserve(clock())
-                    if self._requests:
-                        start = max(start, self._requests.reserve(clock()))
-                    if self._tokens:
-                        start = max(start, self._tokens.reserve(clock(), tokens))
-                    await self._sleep_until(start)
+            async with self._head:  # only the first of the queue reserves, so that changed rates apply to all
+                starts = self._requests.reserve(clock()), self._tokens.reserve(clock(), tokens)
+                await self._sleep_until(max(self._adaptive.reserve(clock()), *starts))
         except BaseException:
             self._hand_over()
             raise
@@ -99,8 +93,7 @@ class RequestLimiter:
 
     def correct_tokens(self, estimated: int, counted: int) -> None:
         """Reserve the difference between an estimate and the server's count."""
-        if self._tokens:
-            self._tokens.reserve(0.0, counted - estimated)
+        self._tokens.reserve(0.0, counted - estimated)
 
     def accepted(self) -> None:
         """Note that the server answered a request."""
@@ -179,23 +172,23 @@ class AdaptiveRateLimiter:
     """
 
     def __init__(self) -> None:
-        self._limiter: RateLimiter | None = None
+        self._limiter = RateLimiter(inf, _CATCH_UP_S)
         self._growth = _FIRST_GROWTH
         self._since, self._latest = 0.0, 0.0
         self._sent = self._refused = 0
         self._before_cut: tuple[float, float] | None = None
 
     @property
-    def rate(self) -> float | None:
-        return self._limiter.rate if self._limiter else None
+    def rate(self) -> float:
+        """Requests a second, infinite where they are not limited."""
+        return self._limiter.rate
 
     def reserve(self, now: float) -> float:
         """Return the time at which one request may start."""
-        idle_s = _EPOCH_S + (1 / self._limiter.rate if self._limiter else 0)
-        if now - self._latest > idle_s:  # a pause says nothing about the server
+        if now - self._latest > _EPOCH_S + 1 / self.rate:  # a pause says nothing about the server
             self._begin_epoch(now)
         self._adapt(now)
-        start = self._limiter.reserve(now) if self._limiter else now
+        start = self._limiter.reserve(now)
         self._latest = max(now, start)
         self._sent += 1
         return start
@@ -217,26 +210,18 @@ class AdaptiveRateLimiter:
         if share > _TOLERATED_SHARE:
             self._growth = _FIRST_GROWTH
             if self._before_cut and share > _halfway_share(*self._before_cut, sent):
-                self._set_rate(max(self._before_cut[0], sent) * _PROBE)
+                self._limiter.rate = max(self._before_cut[0], sent) * _PROBE
                 self._before_cut = None
             else:
-                slowest = max(_MIN_RATE, _STEEPEST_CUT * (self.rate or sent))
-                self._set_rate(max(slowest, sent * (1 - share) * _PROBE))
+                slowest = max(_MIN_RATE, _STEEPEST_CUT * (sent if isinf(self.rate) else self.rate))
+                self._limiter.rate = max(slowest, sent * (1 - share) * _PROBE)
                 self._before_cut = (sent, share)
-        elif self._limiter:
-            rate = self._growth * self._limiter.rate
-            self._set_rate(rate if rate < 4 * sent else None)
+        elif not isinf(self.rate):
+            rate = self._growth * self.rate
+            self._limiter.rate = rate if rate < 4 * sent else inf  # what is reserved stays reserved
             self._before_cut = None
             self._growth = min(_MAX_GROWTH, self._growth**2)
         self._begin_epoch(now)
-
-    def _set_rate(self, rate: float | None) -> None:
-        if rate is None:
-            self._limiter = None
-        elif self._limiter:
-            self._limiter.rate = rate  # what is reserved stays reserved
-        else:
-            self._limiter = RateLimiter(rate, _CATCH_UP_S)
 
 
 def _halfway_share(sent_before: float, share_before: float, sent: float) -> float:

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,8 +37,6 @@ Entries = tuple[Digests, Numbers]
 SUFFIX = ".parquet"
 _SCHEMA = pa.schema([("key", pa.uint64()), ("segment", pa.uint32())])
 _GROUP = 4096
-_SLICE = 2**18
-"""Entries that are merged at once."""
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{16}")
 
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
@@ -143,11 +140,8 @@ class KeyTable:
         for position, number in _matches((self.keys, self.numbers), wanted):
             yield position, self.names[number]
 
-    def between(self, low: int, high: int) -> Entries:
-        """Return the entries from `low` to `high`, both included."""
-        start = np.searchsorted(self.keys, np.uint64(low), "left")
-        stop = np.searchsorted(self.keys, np.uint64(high), "right")
-        return self.keys[start:stop], self.numbers[start:stop]
+    def entries(self) -> Entries:
+        return self.keys, self.numbers
 
 
 class KeyFile:
@@ -174,29 +168,24 @@ class KeyFile:
         missing = [group for group in touched if group not in self._groups]
         if missing and self.place.is_remote:  # one long range takes less time than many short ones
             missing = [group for group in range(missing[0], missing[-1] + 1) if group not in self._groups]
-        self._groups |= zip(missing, self._read(missing), strict=True)
+        if missing:
+            with self._opened() as file:
+                table = file.read_row_groups(missing)
+                ends = np.cumsum([file.metadata.row_group(group).num_rows for group in missing])[:-1]
+            columns = (np.split(table[name].to_numpy(), ends) for name in ("key", "segment"))
+            self._groups |= zip(missing, zip(*columns, strict=True), strict=True)
         for group in touched:
             start, stop = np.searchsorted(highs, group, "left"), np.searchsorted(lows, group, "right")
             for position, number in _matches(self._groups[group], wanted[start:stop]):
                 yield int(start) + position, self.names[number]
 
-    def between(self, low: int, high: int) -> Entries:
-        first = max(0, int(np.searchsorted(self._first, np.uint64(low), "left")) - 1)
-        last = int(np.searchsorted(self._first, np.uint64(high), "right"))
-        keys, numbers = _concatenated(self._read(range(first, last)))
-        return KeyTable(self.names, keys, numbers, NO_USAGE).between(low, high)
-
-    def _read(self, groups: Sequence[int]) -> list[Entries]:
-        """Return the entries of some row groups."""
-        if not groups:
-            return []
+    def entries(self) -> Entries:
         with self._opened() as file:
-            table = file.read_row_groups(groups)
-            ends = np.cumsum([file.metadata.row_group(group).num_rows for group in groups])[:-1]
-        return list(zip(*(np.split(table[name].to_numpy(), ends) for name in ("key", "segment")), strict=True))
+            table = file.read()
+        return table["key"].to_numpy(), table["segment"].to_numpy()
 
     @contextmanager
-    def _opened(self) -> Iterator[pq.ParquetFile]:
+    def _opened(self) -> Iterator[Any]:
         try:
             with self.place.open_input() as stream:
                 yield open_parquet(stream, self.place, metadata=self._metadata, page_checksum_verification=True)
@@ -220,30 +209,25 @@ def open_key_file(place: Location) -> KeyFile:
 def write_key_file(folder: Location, sources: Sequence[KeySource]) -> KeyFile:
     """Merge sources of different segments into one file, whose name is a hash of the names of the segments.
 
-    The file appears whole or not at all. At most some hundred thousand entries are in memory at once.
+    The file appears whole or not at all.
     """
     names = sorted(name for source in sources for name in source.names)
     place = folder / f"{blake2b(chr(10).join(names).encode(), digest_size=12).hexdigest()}{SUFFIX}"
     usage = add_usage(source.usage for source in sources)
     schema = _SCHEMA.with_metadata({"segments": orjson.dumps(names), "usage": orjson.dumps(usage.to_pylist())})
+    numbers_of = {name: number for number, name in enumerate(names)}
+    keys, numbers = list[Digests](), list[Numbers]()
+    for source in sources:
+        own_keys, own_numbers = source.entries()
+        keys.append(own_keys)
+        numbers.append(np.array([numbers_of[name] for name in source.names], np.uint32)[own_numbers])
+    order = np.lexsort((np.concatenate(numbers), np.concatenate(keys)))
+    entries = pa.table([np.concatenate(keys)[order], np.concatenate(numbers)[order]], schema=schema)
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
-    with place.open_output() as stream, pq.ParquetWriter(stream, schema, **options) as writer:
-        for entries in _merged(sources, names):
-            writer.write_table(pa.table(entries, schema=schema), row_group_size=_GROUP)
+    with place.open_output() as stream:
+        pq.write_table(entries, stream, row_group_size=_GROUP, **options)
     open_key_file.cache_clear()  # it may have held a damaged file of this name
     return open_key_file(place)
-
-
-def _merged(sources: Sequence[KeySource], names: Sequence[str]) -> Iterator[Entries]:
-    """Yield the entries of all sources in order, in slices; keys are hashes, so that ranges of keys are even."""
-    number_of = {name: number for number, name in enumerate(names)}
-    renumbered = [np.array([number_of[name] for name in source.names], np.uint32) for source in sources]
-    slices = sum(source.count for source in sources) // _SLICE + 1
-    for low, stop in pairwise(number * 2**64 // slices for number in range(slices + 1)):
-        found = [source.between(low, stop - 1) for source in sources]
-        keys, numbers = _concatenated([(keys, new[old]) for (keys, old), new in zip(found, renumbered, strict=True)])
-        order = np.lexsort((numbers, keys))
-        yield keys[order], numbers[order]
 
 
 def _matches(entries: Entries, wanted: Digests) -> Iterator[tuple[int, int]]:
@@ -258,8 +242,3 @@ def _matches(entries: Entries, wanted: Digests) -> Iterator[tuple[int, int]]:
             return
         yield from zip(positions.tolist(), numbers[places].tolist(), strict=True)
         places = places + 1
-
-
-def _concatenated(parts: Sequence[Entries]) -> Entries:
-    keys = np.concatenate([np.empty(0, np.uint64), *(keys for keys, _ in parts)])
-    return keys, np.concatenate([np.empty(0, np.uint32), *(numbers for _, numbers in parts)])

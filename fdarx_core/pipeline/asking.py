@@ -355,9 +355,7 @@ class AskSession:
                 break
             await asyncio.sleep(_REPORT_EVERY_S)
         await asker.stop()
-        last = AskProgress.of(asker)
-        last.stopped = True
-        await self._report(last)
+        await self._report(replace(AskProgress.of(asker), stopped=True))
 
 
 async def plan_part(stage: Stage[Any], part: Part, clients: ClientPool, call: ResourceCaller) -> list[PlanRow]:

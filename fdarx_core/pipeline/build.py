@@ -155,10 +155,8 @@ class Build(PipelineJob):
                 for label in self.corpus.labels
             }
 
-    def stages(self, *, planned: bool) -> Stages:
-        return self._stages_of(self.corpus, planned=planned)
-
-    def _stages_of(self, corpus: Corpus, *, planned: bool) -> Stages:
+    def stages(self, *, planned: bool, corpus: Corpus | None = None) -> Stages:
+        corpus = corpus or self.corpus
         steps = build_steps(self.amounts, self.roles, self.judges, self.criteria, planned=planned)
         parts = [
             Part(part.number, [(label, self.plans[label.set_id]) for label in part.inputs]) for part in corpus.parts
@@ -193,7 +191,7 @@ class Build(PipelineJob):
             seed = str(self.amounts.seed)
             drawn = sorted(every, key=lambda label: content_id("prompt lengths", seed, label.set_id))
             some = replace(self.corpus, labels=drawn[:COUNTED_LABELS])
-            stages = self._stages_of(some, planned=True)
+            stages = self.stages(planned=True, corpus=some)
             work = self.work(stages, ResponseStore(self.run.file("responses")), planned=True)
             self.progress("count", 0, 1, "")
             planned = add_up(self.executor.plan(work), models)
@@ -338,8 +336,9 @@ class Build(PipelineJob):
             unscored = self.run.rows("questions", "unscored")
             summary["questions_without_verdict"] = sum(bool(stages) for (stages,) in unscored)
         reads = any(count.rows_in for count in counts if count.stage == ROUND_TRIP)
-        if reads and (room := self.roles.reader_room) is not None:
-            summary["labels_read_in_part"] = labels_that_exceed(self.run, room)
+        tokens, counter = self.roles.reader_room
+        if reads and tokens is not None:
+            summary["labels_read_in_part"] = labels_that_exceed(self.run, tokens, counter)
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
             if len(self.roles.voters) > 1:

@@ -1,4 +1,4 @@
-"""What a finished build says of itself: its audit, its votes, its unusable replies and the reasons for rejects."""
+"""The figures of a finished build for run.json: its audit, votes, unusable replies and the reasons for rejects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 
 from fdarx_core.evaluation.artifact_audit import AuditedLabel, audit_artifacts
 from fdarx_core.filters.judges import group_votes
-from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts
 from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.candidates import NOTHING_TO_ASK
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.labels.drugs import words_of
+from fdarx_core.llm.model_config import TokenCounter
 from fdarx_core.pipeline.part_files import labels_of_part
 from fdarx_core.records import Figure, JudgeVerdict, Label, QuestionAnswer, content_id
 from fdarx_core.records.question_types import QUESTION_TYPES, RoundTripSetting
@@ -120,10 +121,11 @@ def reject_reasons(run: RunDirectory) -> list[dict[str, Any]]:
     return [{"stage": stage, "reason": reason, "rows": rows} for (stage, reason), rows in found]
 
 
-def labels_that_exceed(run: RunDirectory, room: PromptRoom) -> int:
+def labels_that_exceed(run: RunDirectory, tokens: int, counter: TokenCounter) -> int:
     """Return the number of labels that are longer than the reader's context, of which it was shown a part."""
     parts = (labels_of_part(run, number) for number in range(len(run.parts("labels"))))
-    return sum(not LabelExcerpts(passages, room).fits for labels in parts for _, passages in labels.values())
+    labels = (passages for part in parts for _, passages in part.values())
+    return sum(not LabelExcerpts(passages, tokens, counter).fits for passages in labels)
 
 
 def count_unusable(run: RunDirectory) -> list[dict[str, Any]]:

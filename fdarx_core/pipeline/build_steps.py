@@ -9,7 +9,7 @@ from typing import Any
 
 from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
 from fdarx_core.filters.judges import Judge, judges, majority
-from fdarx_core.filters.label_excerpt import PromptRoom
+from fdarx_core.filters.label_excerpt import PROMPT_TOKENS
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import RULES_VERSION
@@ -18,7 +18,7 @@ from fdarx_core.generation.transfers import expected_transfers
 from fdarx_core.generation.writing import writing_tasks, written_types
 from fdarx_core.labels import Identity, parse_document, read_document
 from fdarx_core.llm import Baseline, Criteria, ModelsError, Task
-from fdarx_core.llm.model_config import ModelConfig
+from fdarx_core.llm.model_config import ModelConfig, TokenCounter, tokens_left
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.round_trip_steps import account_for_sources, answer_again, compare_answers, keep_twins
 from fdarx_core.pipeline.steps import Address, Asking, AskStep, Step, batches
@@ -92,9 +92,9 @@ class Roles:
         return self.judges[0] if self.judges else self.reader
 
     @property
-    def reader_room(self) -> PromptRoom | None:
-        """The room that the reader's context has for a label; None without a reader or a known limit."""
-        return PromptRoom.of(self.models[self.reader]) if self.reader else None
+    def reader_room(self) -> tuple[int | None, TokenCounter]:
+        """The tokens that the reader's context has for a label, None without a known limit, and what counts them."""
+        return tokens_left(self.models[self.reader] if self.reader else None, PROMPT_TOKENS)
 
     @property
     def voters(self) -> list[Address]:
@@ -204,7 +204,7 @@ def generate(address: Address, tasks: Mapping[str, Task[Any]], planned: bool, st
             for context in state.contexts
         ]
     else:
-        # What the rules write is not part of a model's request, whose key would change with the rules.
+        # A model's request leaves out what the rules write, so that its key does not change with the rules.
         slots = [context.slots | {"written": []} for context in state.contexts]
     pairs = zip(state.contexts, slots, strict=True)
     exchanges = yield [address.request(tasks[context.task], own_slots) for context, own_slots in pairs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -182,7 +182,7 @@ class Evaluation(PipelineJob):
             self.earlier.copy_retrieval(self.parts, self.spec.retrievers)
         elif self.intake.whole:
             with self.timed("retrieve"):
-                retrieve(self.executor, self.parts, self.spec, self.numbers, self._report("retrieve"))
+                retrieve(self.executor, self.parts, self.spec, self.numbers, partial(self.progress, "retrieve"))
 
     def stages(self, *, planned: bool) -> Stages:
         spec, stages = self.spec, []
@@ -238,9 +238,6 @@ class Evaluation(PipelineJob):
         sampled = (label for label in self.benchmark.items() if label.subject.set_id in chosen)
         return batches(sampled, LABELS_PER_PART)
 
-    def _report(self, phase: str) -> Callable[[int, int], None]:
-        return lambda done, of: self.progress(phase, done, of, "")
-
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Score answers by BERTScore, write metrics and the report, and end the run.
 
@@ -249,7 +246,9 @@ class Evaluation(PipelineJob):
         cells = [cell for model in self.spec.graded for cell in self._cells(model, ended.get(model, ""))]
         if self.spec.bertscore:
             with self.timed("bert_scores"):
-                score_semantics(self.executor, self.parts, self.spec, self.numbers, self._report("bert_scores"))
+                score_semantics(
+                    self.executor, self.parts, self.spec, self.numbers, partial(self.progress, "bert_scores")
+                )
         intake = self.intake
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")

@@ -80,9 +80,9 @@ def score_semantics(
 def _work_through(executor: Executor, name: str, call: Call, items: Sequence[Any], progress: PartProgress) -> None:
     if not items:
         return
-    progress(0, len(items))
+    progress(0, len(items), "")
     for done, _ in enumerate(executor.flow(name, items, call), 1):
-        progress(done, len(items))
+        progress(done, len(items), "")
 
 
 class PartEncoder:
@@ -117,13 +117,6 @@ def read_vectors(parts: PartFiles, name: str, part: int) -> PartVectors:
     return WindowVectors(vectors[kinds == "passage"], np.bincount(of_passages)), vectors[kinds == "question"]
 
 
-def read_corpus(parts: PartFiles, encoders: Iterable[str], numbers: Sequence[int]) -> SearchSpace:
-    """Read the passages of all labels into memory, with their vectors by each encoder."""
-    passages = parts.read_all("passages", numbers, Passage)
-    searches = {name: _vector_search(parts, name, numbers) for name in encoders}
-    return Collection([passage_search_text(row) for row in passages], searches=searches), passages
-
-
 def _vector_search(parts: PartFiles, name: str, numbers: Sequence[int]) -> VectorSearch:
     """Return the search of the vectors of all passages by one encoder.
 
@@ -151,7 +144,9 @@ class Ranker:
         self._retriever: Retriever = get_retriever(name, reranker)
         self._corpus: SearchSpace | None = None
         if spec.scope == "corpus":
-            self._corpus = read_corpus(parts, self._retriever.encoders, numbers)
+            passages = parts.read_all("passages", numbers, Passage)
+            searches = {name: _vector_search(parts, name, numbers) for name in self._retriever.encoders}
+            self._corpus = Collection([passage_search_text(row) for row in passages], searches=searches), passages
 
     def rank(self, part: int) -> int:
         """Write rankings and their scores; returns the number of questions."""

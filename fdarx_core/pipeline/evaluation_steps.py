@@ -318,22 +318,13 @@ def scores(sample: EvalSample, citing: Collection[str], added: Sequence[AnswerFu
     examined = sample.examined
     passages = {passage.doc_chunk_index: passage for passage in examined.passages}
     questions = {question.id: question for question in examined.questions}
-    described = {
-        question.id: question_features(question, examined.subject, passages) for question in examined.questions
-    }
+    features = {id: question_features(question, examined.subject, passages) for id, question in questions.items()}
     grades: Mapping[str, Grade] = {grade.prediction_id: grade for grade in sample.grades}
-    return [
-        score(
-            described[row.question_id],
-            questions[row.question_id],
-            row,
-            grades.get(row.id),
-            sample.equivalences.get(row.question_id),
-            citing,
-            added,
-        )
-        for row in sample.predictions
-    ]
+    rows = []
+    for row in sample.predictions:
+        id, grade = row.question_id, grades.get(row.id)
+        rows.append(score(features[id], questions[id], row, grade, sample.equivalences.get(id), citing, added))
+    return rows
 
 
 def cell_progress(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgress:

@@ -23,8 +23,8 @@ from fdarx_core.telemetry import Span, span
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-PartProgress: TypeAlias = Callable[[int, int], None]
-"""A function that is called with the number of finished parts or items, and the number of all."""
+PartProgress: TypeAlias = Callable[[int, int, str], None]
+"""A function that is called with the number of finished parts or items, the number of all, and a note."""
 
 ExecutorName = Literal["auto", "local", "ray"]
 

@@ -41,7 +41,7 @@ from fdarx_core.records import (
     SafetyFlag,
     arrow_schema,
 )
-from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer
+from fdarx_core.report.answer_viewer import ScoredAnswer
 from fdarx_core.report.factuality_page import factuality_page
 from fdarx_core.report.figure_limits import FactualityChecks
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
@@ -187,14 +187,13 @@ def _published(run: RunDirectory) -> Summary:
 
 
 def _page(run: RunDirectory, info: Mapping[str, Any], summary: Summary) -> str:
-    results = FactualityResults(
+    return factuality_page(
         info=info,
         method=method_of(info),
         summary=summary,
         answers=_examined(run, range(info["parts"])),
         rejects=Counter((row.stage, row.reason) for row in read_records(run.part("rejects", 0), Reject)),
     )
-    return factuality_page(results)
 
 
 def _rows(run: RunDirectory, info: Mapping[str, Any]) -> FactualityRows:

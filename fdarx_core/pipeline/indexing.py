@@ -15,7 +15,7 @@ from fdarx_core.documents import (
     may_hold_labels,
     read_documents,
     read_label_chunks,
-    read_label_files,
+    read_label_file,
 )
 from fdarx_core.documents.uploads import UploadFolder, as_upload, upload_id
 from fdarx_core.labels import Identity, Selection, select
@@ -78,7 +78,8 @@ class SegmentContent:
 
 def read_and_chunk(uploads: UploadFolder, content: SegmentContent) -> SegmentContent:
     """Read the labels of a segment, and leave out the documents that the index has with the same content."""
-    for label, found in zip(content.labels, read_label_files(content.labels), strict=True):
+    for label in content.labels:
+        found = read_label_file(label)
         if isinstance(found, Reject):
             content.rejects.append(found)
         elif found[0].uploaded_by and uploads.locate(label.source.location) is None:

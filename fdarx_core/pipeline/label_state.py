@@ -150,7 +150,7 @@ def fitting_of_part(
 ) -> dict[str, list[int]]:
     """Return the places of the questions that fit each label of a part among those that are offered to it, by set id.
 
-    The driver, which chooses among those of all labels, has no memory for the questions as they are asked.
+    The driver chooses among the questions of all labels. It gets places, since the questions would fill its memory.
     """
     number, offered = part
     asked = defaultdict[str, list[str]](list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fdarx_core.filters.label_excerpt import LabelExcerpts, PromptRoom
+from fdarx_core.filters.label_excerpt import LabelExcerpts
 from fdarx_core.filters.round_trip import (
     COMPARE_ANSWERS,
     ROUND_TRIP_ANSWER,
@@ -18,6 +18,7 @@ from fdarx_core.filters.round_trip import (
     settings_of,
     with_passages,
 )
+from fdarx_core.llm.model_config import TokenCounter
 from fdarx_core.pipeline.label_state import LabelState
 from fdarx_core.pipeline.steps import Address, Asking
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
@@ -26,15 +27,15 @@ LAST_STAGE = "twins"
 """The stage after which the questions of a label are those of the benchmark."""
 
 
-def answer_again(address: Address, room: PromptRoom | None, state: LabelState) -> Asking:
-    """Have every question answered by somebody who did not write it, see `round_trip`.
+def answer_again(address: Address, room: tuple[int | None, TokenCounter], state: LabelState) -> Asking:
+    """Have a model that did not write the questions answer all of them, see `round_trip`.
 
-    `room` is that of the reader; where it does not hold a label, the reader is shown a part of it.
+    `room` is what `tokens_left` returns for the reader; where it does not hold a label, the reader is shown a part.
     """
     label = state.label
     if label is None:
         return
-    excerpts = LabelExcerpts(state.passages, room)
+    excerpts = LabelExcerpts(state.passages, *room)
     asked = [(question, setting) for question in state.questions for setting in settings_of(question)]
     asked.sort(key=lambda pair: pair[1] != "label")  # the whole label first, since these requests share its text
     exchanges = yield [

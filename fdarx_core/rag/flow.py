@@ -28,7 +28,6 @@ from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candid
 from fdarx_core.rag.strategies import STRATEGIES, Strategy
 from fdarx_core.rag.tasks import QUESTION_SCOPE, SCORE_CHUNK, STANDALONE_QUESTION
 from fdarx_core.records import AbsentDrug, Response, SearchHit
-from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.telemetry import span
 
 PHASES = ("rewrite", "search", "postprocess")
@@ -135,7 +134,10 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
     """Retrieve the contexts for a question that stands alone."""
     question, candidates = query.question, max(query.candidates, query.k)
     times = [time.monotonic()]
-    mentions, absent = await _names_in(question, query.filter, backend)
+    mentions, absent = None, list[AbsentDrug]()
+    if not (query.filter.any_drug or query.filter.chooses_labels):
+        found, absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
+        mentions = found and found[0]
     # nothing is searched for such a question, and nothing is written to search with
     strategy = STRATEGIES["question"] if _names_only(absent) else query.searches_with
     scopes, (rewritten, replies, missing) = await all_done(
@@ -189,8 +191,8 @@ async def _ask_scope(
 ) -> list[Response]:
     """Ask the answering model whether a question asks which labels say something.
 
-    Nothing is asked without a model, without labels, where the filter chooses labels, and of a question that names
-    several drugs.
+    Nothing is asked without a model, of a question that names several drugs, and where `mentions` are None, since the
+    filter chooses labels or the index has none.
     """
     if mentions is None or len({mention.drugs for mention in mentions}) > 1 or backend.answerer == BASELINE:
         return []
@@ -215,19 +217,6 @@ async def _of_each_drug(
     result = RetrievalResult(query.question, searches, hits, shown, prompt, [], seconds, absent=absent)
     result.compared, result.asks_for_labels = grouped_drugs(shown), True
     return result
-
-
-async def _names_in(
-    question: str, filter: ChunkFilter, backend: RagBackend
-) -> tuple[list[Mention] | None, list[AbsentDrug]]:
-    """Return where a question names drugs with a label, and the drugs without.
-
-    The first is None where the filter chooses labels, and where the index has none.
-    """
-    if filter.any_drug or filter.chooses_labels:
-        return None, []
-    found, absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
-    return found and found[0], absent
 
 
 def _names_only(absent: Sequence[AbsentDrug]) -> bool:

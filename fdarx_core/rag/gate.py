@@ -1,11 +1,11 @@
-"""The gate before an answer leaves: each statement is checked against what it cites, and goes or is marked.
+"""The check of an answer before it is sent: each statement is compared with the passages that it cites.
 
-A statement goes where the passages that it cites contradict it, where it or all labels that it cites are of another
-drug, where it has a number that neither these passages, nor the question, nor the date and version of the label have
-and that it does not compute from others, and where it repeats the instructions to the model. What the verifier does not
-find supported, or cannot decide, stays and is marked, and so does a statement without a citation. Numbers and drugs are
-compared by rules; everything else is the verdict of the verifier. Where all statements go, or no statement with a
-citation is left, the answer is withheld.
+A statement is removed where the cited passages contradict it, where it or all labels that it cites are of another drug,
+where it has a number that is not in these passages, in the question, or in the date and version of the label and that
+it does not compute from other numbers, and where it repeats the instructions to the model. A statement that the
+verifier does not find supported or cannot decide, and a statement without a citation, is kept and marked as unverified.
+Rules compare numbers and drugs; the verifier decides everything else. The answer is withheld where all statements are
+removed, or where no statement with a citation is left.
 """
 
 from __future__ import annotations
@@ -205,10 +205,12 @@ class AnswerGate:
         Of the date and the version of their labels it may have the numbers without a unit.
         """
         hits = [self._contexts[number - 1] for number in numbers]
-        above = dict.fromkeys(part for hit in hits for part in (_heading(hit), hit.section_number, hit.table_header))
+        above = dict.fromkeys(
+            part for hit in hits for part in (_heading(hit), hit.chunk.section_number, hit.chunk.table_header)
+        )
         names = dict.fromkeys(name for number in numbers for name in self._names[number - 1])
         texts = (*(hit.text for hit in hits), *above, *names, self._question)
-        versions = " ".join(f"{hit.effective_date} {hit.version}" for hit in hits if hit.effective_date)
+        versions = " ".join(f"{hit.effective_date} {hit.label.version}" for hit in hits if hit.effective_date)
         return bool(number_not_in(statement.reading, texts, frozenset(map(float, number_strings(versions)))))
 
     def _evidence(self, checked: CheckedStatement) -> _Evidence:
@@ -218,13 +220,13 @@ class AnswerGate:
         text, contexts = "", dict[int, tuple[int, int]]()
         for number, hit in hits:
             text += "\n\n" if text else ""
-            above = (_heading(hit) if len(hits) > 1 else "", hit.table_header)
+            above = (_heading(hit) if len(hits) > 1 else "", hit.chunk.table_header)
             text += "".join(f"{line}\n" for line in above if line)
             contexts[number] = len(text), len(text) + len(hit.text)
             text += hit.text
             if hit.effective_date:
                 text += f"\nThe label of {hit.drug} by {hit.label.labeler} has the effective date {hit.effective_date}"
-                text += f" and the version {hit.version}."
+                text += f" and the version {hit.label.version}."
         drug = self._drug or (hits[0][1].drug if len(hits) == 1 else "")
         heading = _heading(hits[0][1]) if len(hits) == 1 else ""
         return _Evidence(TextPair(text, checked.statement.reading, drug, self._question, heading), contexts)

@@ -158,8 +158,6 @@ def search_index(
 
     Raises ValueError for a retriever that cannot search this index, and for a wrong k.
     """
-    if k < 1:
-        raise ValueError(f"k is {k}; it must be 1 or more")
     found: list[list[SearchHit]] = []
     for at, query in enumerate(queries):
         vector = None if vectors is None else vectors[at : at + 1]

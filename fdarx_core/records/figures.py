@@ -46,9 +46,10 @@ class Figure(Estimate):
     due: int = 0
 
     @classmethod
-    def of(cls, metric: str, keys: Mapping[str, str], one: Estimate, **more: Any) -> Self:
+    def of(cls, metric: str, keys: Mapping[str, str], estimate: Estimate, **more: Any) -> Self:
         """Return the estimate with its metric and keys."""
-        return cls(one.value, one.low, one.high, one.rows, one.clusters, one.unscored, metric, dict(keys), **more)
+        numbers = {field.name: getattr(estimate, field.name) for field in fields(Estimate)}
+        return cls(**numbers, metric=metric, keys=dict(keys), **more)
 
     def to_row(self) -> dict[str, Any]:
         """Return the figure as a flat row: the keys as columns, then metric, value, interval and counts."""
@@ -109,13 +110,11 @@ class Difference(Figure):
         return {"keys": shared, "first": first, "second": second}
 
 
-def _numbers(one: Estimate) -> dict[str, float | int | None]:
-    return {"value": one.value, "low": one.low, "high": one.high, "rows": one.rows, "clusters": one.clusters}
+def _numbers(estimate: Estimate) -> dict[str, float | int | None]:
+    return {name: getattr(estimate, name) for name in ("value", "low", "high", "rows", "clusters")}
 
 
-def _provenance(one: Figure) -> dict[str, str | int]:
+def _provenance(figure: Figure) -> dict[str, str | int]:
     """Return what a figure rests on; nothing for a figure that does not say it."""
-    if not one.due:
-        return {}
-    names = ("judge", "prompts", "engine", "answered", "due")
-    return {name: getattr(one, name) for name in names}
+    names = ("judge", "prompts", "engine", "answered", "due") if figure.due else ()
+    return {name: getattr(figure, name) for name in names}

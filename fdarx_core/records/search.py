@@ -186,23 +186,9 @@ class SearchHit:
         return self.chunk.drug
 
     @property
-    def document_id(self) -> str:
-        return self.chunk.document_id
-
-    @property
     def section_code(self) -> str:
         """The LOINC code of the label's section, "" for another document."""
         return self.chunk.section_code
-
-    @property
-    def section_number(self) -> str:
-        """The printed number of the label's section ("5.2"), "" for another document and where none is printed."""
-        return self.chunk.section_number
-
-    @property
-    def table_header(self) -> str:
-        """The caption and headings of the table within which the hit begins, one a line; "" elsewhere."""
-        return self.chunk.table_header
 
     @property
     def label(self) -> LabelVersion:
@@ -218,11 +204,6 @@ class SearchHit:
     def effective_date(self) -> str:
         """The date of the label's version in ISO 8601, "" for another document."""
         return self.label.effective_date
-
-    @property
-    def version(self) -> int:
-        """The number of the label's version, 0 for another document."""
-        return self.label.version
 
     @property
     def uploaded_by(self) -> str:

@@ -11,37 +11,16 @@ from typing import Any
 import orjson
 
 from fdarx_core.factuality.scores import ScoringMethod, class_of
-from fdarx_core.factuality.tables import Summary
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.report.page_engine import PAGE_STYLES, PAGE_WORDS, readable
+from fdarx_core.report.samples import join_places
 
-
-@dataclass(frozen=True, slots=True)
-class VerdictStyle:
-    """The display of a verdict. `sign` precedes the word wherever the color is used, for readers who cannot see it."""
-
-    name: str
-    sign: str
-    color: str
-    meaning: str
-
-
-VERDICTS = {name: VerdictStyle(**style) for name, style in PAGE_STYLES["verdicts"].items()}
-"""The styles of verdicts, in the order of the page."""
-
-FLAG_NAMES = PAGE_WORDS["safety_flags"]
-
-SOURCE_NAMES = PAGE_WORDS["evidence_sources"]
-
-EVIDENCE_NAMES = PAGE_WORDS["evidence_kinds"]
-"""By the kind of evidence of a run."""
-
-METRIC_NAMES = PAGE_WORDS["factuality_metrics"]
+VERDICTS = PAGE_STYLES["verdicts"]
+"""The name, sign, color and meaning of each verdict, in the order of the page. The sign precedes the name wherever the
+color is used, for readers who cannot see it."""
 
 STATEMENT_METRICS = ("completeness", "stated_in_references")
 """The metrics by the reference statements; the page explains them at the chart of correlations."""
-
-REASONS = PAGE_WORDS["unscored_reasons"]
 
 BY_RULES = "baseline"
 """The engine of claims that needs no model."""
@@ -50,7 +29,7 @@ BY_RULES = "baseline"
 def metric_name(metric: str) -> str:
     """Return the name of a metric, for example "Support@5"; an unknown metric keeps its name."""
     name, sign, rest = metric.partition("[" if "[" in metric else "@")
-    return f"{METRIC_NAMES.get(name, name)}{' [' if sign == '[' else sign}{rest}"
+    return f"{PAGE_WORDS['factuality_metrics'].get(name, name)}{' [' if sign == '[' else sign}{rest}"
 
 
 def unscored_name(entry: str) -> str:
@@ -61,9 +40,8 @@ def unscored_name(entry: str) -> str:
 
 def reason_name(reason: str) -> str:
     """Return the fixed name of a reason in words; messages of an engine or a server are unchanged."""
-    if reason in REASONS:
-        return REASONS[reason]
-    return readable(reason) if reason.replace("_", "").isalnum() and "_" in reason else reason
+    in_words = readable(reason) if reason.replace("_", "").isalnum() and "_" in reason else reason
+    return PAGE_WORDS["unscored_reasons"].get(reason, in_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +58,6 @@ class ScoredAnswer:
     pairs: Sequence[PairVerdict] = ()
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
     flags: Sequence[SafetyFlag] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FactualityResults:
-    """The results of a factuality run. `info` is the content of the finished run.json; its `notes` are shown.
-
-    `answers` is read once, so that it may read the run part by part; a bounded sample is kept. `rejects` counts
-    rejected rows by stage and reason.
-    """
-
-    info: Mapping[str, Any]
-    method: ScoringMethod
-    summary: Summary
-    answers: Iterable[ScoredAnswer]
-    rejects: Mapping[tuple[str, str], int]
 
 
 WHOLE = 1_800
@@ -117,13 +80,7 @@ def excerpts_of(text: str, windows: Iterable[tuple[int, int]]) -> list[Excerpt]:
         low, high = max(start - AROUND, 0), min(min(end, start + MOST) + AROUND, len(text))
         after = text.find(" ", high)
         around.append((text.rfind(" ", 0, low + 1) + 1, len(text) if after < 0 else after))
-    ranges: list[tuple[int, int]] = []
-    for start, end in sorted(around):
-        if ranges and start <= ranges[-1][1]:
-            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
-        else:
-            ranges.append((start, end))
-    return [(start, text[start:end]) for start, end in ranges]
+    return [(start, text[start:end]) for start, end in join_places(sorted(around))]
 
 
 Piece = tuple[str, tuple[int, ...]]
@@ -158,14 +115,14 @@ def weight_of(item: Any) -> int:
     return len(written) + 5 * sum(map(written.count, (b"<", b">", b"&")))
 
 
-def pairs_of(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
+def pairs_of(scored: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
     """Return the pairs of every kind that the main engine judged."""
-    return [pair for pair in one.pairs if pair.engine == method.engine]
+    return [pair for pair in scored.pairs if pair.engine == method.engine]
 
 
-def pairs_shown(one: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
+def pairs_shown(scored: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
     """Return the verdicts of the main engine on the claims with the k best passages, by rank."""
-    kept = [pair for pair in pairs_of(one, method) if pair.kind == "evidence" and pair.rank <= method.k]
+    kept = [pair for pair in pairs_of(scored, method) if pair.kind == "evidence" and pair.rank <= method.k]
     return sorted(kept, key=lambda pair: pair.rank)
 
 
@@ -178,17 +135,18 @@ def passages_of(
     """
     windows: dict[str, list[tuple[int, int]]] = defaultdict(list)
     found: dict[str, Evidence] = {}
-    for one in shown:
-        found.update(one.evidence)
-        for pair in pairs_shown(one, method):
+    for scored in shown:
+        found.update(scored.evidence)
+        for pair in pairs_shown(scored, method):
             windows[pair.evidence_id].append((pair.start, pair.end))
-    deciding = [verdict.evidence_id for one in shown for verdict in one.verdicts if verdict.evidence_id in windows]
+    verdicts = (verdict for scored in shown for verdict in scored.verdicts)
+    deciding = [verdict.evidence_id for verdict in verdicts if verdict.evidence_id in windows]
     rows: dict[str, list[Any]] = {}
     for name in dict.fromkeys([*deciding, *windows]):
         evidence = found[name]
-        source, year = SOURCE_NAMES.get(evidence.source, evidence.source), str(evidence.year or "")
+        source = PAGE_WORDS["evidence_sources"].get(evidence.source, evidence.source)
         label = f"label {evidence.set_id}" if evidence.set_id else ""
-        where = " · ".join(filter(None, (source, evidence.section, evidence.place, year, label)))
+        where = " · ".join(filter(None, (source, evidence.section, evidence.place, str(evidence.year or ""), label)))
         title = evidence.title or evidence.drug or evidence.id
         row = [title, where, len(evidence.text), excerpts_of(evidence.text, windows[name])]
         weight = weight_of(row)
@@ -200,7 +158,6 @@ def passages_of(
 FOR_ANSWERS = 2_200_000
 BUDGET = 4_500_000
 """Bytes of all texts of a page."""
-STATEMENT_KINDS = ("must_have", "nice_to_have")
 DIGITS = 3
 
 SCORES = (
@@ -215,12 +172,12 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
     """
     kept: list[tuple[ScoredAnswer, dict[str, Any]]] = []
     left = FOR_ANSWERS
-    for one in picked:
-        item = _item(one, method)
+    for scored in picked:
+        item = _item(scored, method)
         if (weight := weight_of(item)) <= left:
             left -= weight
-            kept.append((one, item))
-    passages, places = passages_of([one for one, _ in kept], method, BUDGET - FOR_ANSWERS + left)
+            kept.append((scored, item))
+    passages, places = passages_of([scored for scored, _ in kept], method, BUDGET - FOR_ANSWERS + left)
     for _, item in kept:
         for pair in chain.from_iterable(claim["pairs"] for claim in item["claims"]):
             pair[0] = places[pair[0]]
@@ -230,37 +187,38 @@ def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dic
         "similarity": method.similarity,
         "k": method.k,
         "names": {name: metric_name(name) for name in SCORES},
-        "verdicts": {name: [style.name, style.sign, style.meaning] for name, style in VERDICTS.items()},
+        "verdicts": {name: [style[part] for part in ("name", "sign", "meaning")] for name, style in VERDICTS.items()},
         "passages": passages,
         "items": [item for _, item in kept],
     }
 
 
-def _item(one: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
-    answer, score = one.answer, one.score
-    verdicts = {verdict.claim_id: verdict for verdict in one.verdicts}
+def _item(scored: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
+    answer, score = scored.answer, scored.score
+    verdicts = {verdict.claim_id: verdict for verdict in scored.verdicts}
     pairs: dict[str, list[PairVerdict]] = defaultdict(list)
-    for pair in pairs_shown(one, method):
+    for pair in pairs_shown(scored, method):
         pairs[pair.claim_id].append(pair)
     statements = []  # kind and text of each reference statement; verdict, probability and reason for this answer
-    for pair in pairs_of(one, method):
-        if pair.kind in STATEMENT_KINDS:
+    for pair in pairs_of(scored, method):
+        if pair.kind in ("must_have", "nice_to_have"):
             texts = answer.must_have if pair.kind == "must_have" else answer.nice_to_have
             verdict, share = class_of(pair, method.threshold)
             reason = reason_name(pair.reason)
             statements.append([readable(pair.kind), texts[pair.number], verdict, _short(share), reason])
+    flag_names = PAGE_WORDS["safety_flags"]
     return {
         "id": answer.id, "model": answer.model, "dataset": answer.dataset, "setting": answer.setting,
         "type": answer.type, "question": answer.question, "drug": answer.drug, "set_id": answer.set_id,
         "outcome": answer.outcome,
-        "spans": spans_of(answer.answer, one.claims, one.flags),
+        "spans": spans_of(answer.answer, scored.claims, scored.flags),
         "claims": [
-            _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in one.claims
+            _claim(claim.text, claim.resolved, verdicts.get(claim.id), pairs[claim.id]) for claim in scored.claims
         ],
         "flags": [
-            [FLAG_NAMES.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
+            [flag_names.get(flag.kind, readable(flag.kind)), flag.text, flag.subject, flag.drug, flag.because,
              flag.marker, flag.set_id]
-            for flag in one.flags
+            for flag in scored.flags
         ],
         "terms": [_short(score.similarity), _short(score.support), _short(score.contra), _short(score.fas)],
         "scores": {name: _short(getattr(score, name)) for name in SCORES},

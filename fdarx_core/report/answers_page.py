@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
@@ -62,9 +63,6 @@ def prompt_passages(prediction: Prediction) -> list[PassageKey]:
     return passage_keys(prediction.set_id, prediction.shown, prediction.shown_set_ids)
 
 
-EVIDENCE = PAGE_WORDS["evidence_shown"]
-"""Whether the evidence was in the prompt, as the filter of the page names it."""
-
 _ANSWERABLE_FAULTS = ("incorrect", "not_attempted", "false_refusal")
 """The faults in answers to answerable questions; kinds without a verdict do not show how passages were read."""
 
@@ -75,7 +73,10 @@ def _worded(macro: str, *about: Any) -> str:
 
 
 def classify_evidence(answer: JudgedAnswer, question: QuestionAnswer, sources: AnswerSources) -> tuple[str, str]:
-    """Return a key of `EVIDENCE`, and a sentence about this answer, "" if there is nothing to say."""
+    """Return whether the evidence was in the prompt, and a sentence about this answer, "" if there is nothing to say.
+
+    The former is a key of `evidence_shown` in names.yaml.
+    """
     prediction, gold = answer.prediction, gold_keys(question)
     if not question.answerable:
         return "unanswerable", ""
@@ -117,31 +118,15 @@ def citation_mark(question: QuestionAnswer, place: PassageKey, sources: AnswerSo
     return "", "not gold"
 
 
-def explain(answer: JudgedAnswer, sources: AnswerSources) -> dict[str, Any]:
-    """Explain an answer to a reader who sees the question, both answers and the passages.
-
-    Returns:
-        `finding` says what is wrong or right and `detail` what the judge said, or why there is no answer; `evidence` is
-        a key of `EVIDENCE`; `notes` are sentences on the passages of the prompt and the citations.
-    """
-    question = sources.questions[answer.prediction.question_id]
-    evidence, shown = classify_evidence(answer, question, sources)
-    notes = [shown, citation_note(answer.prediction, question, sources)]
-    reason, grade = reason_of(answer), answer.grade
+def detail_of(answer: JudgedAnswer) -> str:
+    """Return what the judge said, or why there is no answer."""
+    grade = answer.grade
     if answer.kind in ("hallucinated", "false_refusal", "declined"):
-        detail = ""
-    elif grade and grade.detail:
-        by_rules = grade.judge == BASELINE
-        lead = PAGE_WORDS["detail_leads"].get(grade.reason, "")
-        detail = f"{lead}{grade.detail}" if by_rules else f"“{grade.detail}”"
-    else:
-        detail = readable(answer.prediction.reason)
-    return {
-        "finding": _worded("finding", answer, question, reason, FAULTS.get(reason, readable(reason))),
-        "detail": detail,
-        "evidence": evidence,
-        "notes": [note for note in notes if note],
-    }
+        return ""
+    if not grade or not grade.detail:
+        return readable(answer.prediction.reason)
+    lead = PAGE_WORDS["detail_leads"].get(grade.reason, "")
+    return f"{lead}{grade.detail}" if grade.judge == BASELINE else f"“{grade.detail}”"
 
 
 def reason_of(answer: JudgedAnswer) -> str:
@@ -175,6 +160,7 @@ CITED_SHOWN = 12
 """Cited passages that are shown with their text."""
 FIELDS = ("model", "setting", "type", "kind", "reason", "evidence", "topic")
 """The fields by which the page filters, in its order."""
+_QUESTION_COLUMNS = ("id", "question", "answer", "drug_name", "category", "set_id")
 
 CellName = tuple[str, str, str]
 """Model, setting, retriever."""
@@ -203,7 +189,9 @@ def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
 def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: AnswerSources) -> None:
     """Add an answer to the question at a position, with its explanation, its gold passages and the cited passages."""
     prediction, question = answer.prediction, sources.questions[answer.prediction.question_id]
-    why, shown, cited = explain(answer, sources), prompt_passages(prediction), cited_places(prediction)
+    shown, cited = prompt_passages(prediction), cited_places(prediction)
+    evidence, about_evidence = classify_evidence(answer, question, sources)
+    reason = reason_of(answer)
 
     def keep(place: PassageKey) -> int:
         passage = sources.passages[place]
@@ -213,11 +201,15 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
         return table.keep_passage(place, passage.text, passage.marker, section, passage.set_id)
 
     gold = [place for place in gold_keys(question) if place in sources.passages]
-    details: dict[str, Any] = {name: why[name] for name in ("finding", "detail", "notes")}
-    details["gold"] = [[keep(place), place in shown if shown else None] for place in gold]
+    details: dict[str, Any] = {
+        "finding": _worded("finding", answer, question, reason, FAULTS.get(reason, readable(reason))),
+        "detail": detail_of(answer),
+        "notes": list(filter(None, (about_evidence, citation_note(prediction, question, sources)))),
+        "gold": [[keep(place), place in shown if shown else None] for place in gold],
+        "answerable": question.answerable,
+        "cited": None,
+    }
     listed = [place for place in cited[:CITED_SHOWN] if place in sources.passages]
-    details["answerable"] = question.answerable
-    details["cited"] = None
     if asks_for_citations(prediction.setting):
         passages = [[keep(place), *citation_mark(question, place, sources)] for place in listed]
         details["cited"] = {"passages": passages, "more": len(cited) - len(listed)}
@@ -231,8 +223,8 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
         "setting": setting_name(prediction.setting, prediction.retriever),
         "type": group_name(question.type),
         "kind": KINDS[answer.kind],
-        "reason": readable(reason_of(answer)) or "None",
-        "evidence": EVIDENCE[why["evidence"]],
+        "reason": readable(reason) or "None",
+        "evidence": PAGE_WORDS["evidence_shown"][evidence],
         "topic": question.category or "No topic",
     }
     table.add_row(texts, values, details)
@@ -256,13 +248,13 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
     for part in run.parts("questions"):
         sources = _sources(run, part.name, retrievers, chosen)
         answers = _answers(run, models, part.name, sources)
-        for one in sorted(sources.questions.values(), key=lambda one: (one.set_id, one.type, one.id)):
-            if one.set_id != label:
-                label = one.set_id
+        for question in sorted(sources.questions.values(), key=attrgetter("set_id", "type", "id")):
+            if question.set_id != label:
+                label = question.set_id
                 table.begin_label()
-            if one.id in answers:
-                questions.append([one.id, one.question, one.answer, one.drug_name, one.category, one.set_id])
-                for answer in answers[one.id]:
+            if question.id in answers:
+                questions.append([getattr(question, name) for name in _QUESTION_COLUMNS])
+                for answer in answers[question.id]:
                     _add_answer(table, answer, len(questions) - 1, sources)
     return render_page(
         "answers.html.j2",

@@ -1,4 +1,4 @@
-"""What the pages of all questions and of all answers share: a list to filter, details in blocks, a choice of labels."""
+"""The filtered list, blocks of details and choice of labels that the pages of all questions and all answers share."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ def differences(comparisons: Sequence[Difference]) -> dict[str, Any]:
     """
     rows = [
         [
-            METRIC_NAMES.get(one.metric, one.metric),
-            group_name(one.keys["group"]),
-            *(_named(**side) for side in (one.first, one.second)),
-            *(round(value or 0.0, 5) for value in (one.value, one.low, one.high, one.p, one.p_holm)),
-            one.rows,
-            one.clusters,
+            METRIC_NAMES.get(difference.metric, difference.metric),
+            group_name(difference.keys["group"]),
+            *(_named(**side) for side in (difference.first, difference.second)),
+            *(round(getattr(difference, name) or 0.0, 5) for name in ("value", "low", "high", "p", "p_holm")),
+            difference.rows,
+            difference.clusters,
         ]
-        for one in by_significance(comparisons)
+        for difference in by_significance(comparisons)
     ]
     return {"level": SIGNIFICANT, "rows": rows}
 
@@ -160,7 +160,7 @@ def result_sentence(sheets: EvaluationTables) -> str:
 
     "" where nothing is measured.
     """
-    given = [
+    imported = [
         f"{model} answers {_share(accuracy)} in the setting {setting_name(*condition)}"
         for condition in sheets.conditions
         if condition[0] not in SETTINGS  # of answers that other programs made
@@ -174,7 +174,7 @@ def result_sentence(sheets: EvaluationTables) -> str:
     ]
     name, recall = max(recalls, key=lambda item: item[1].value or 0, default=("", Estimate(None)))
     found = f"{name} finds {_share(recall)} of the gold passages among its first five" if name else ""
-    parts = [_accuracy_clause(sheets), *given, found]
+    parts = [_accuracy_clause(sheets), *imported, found]
     return f"{'; '.join(filter(None, parts))}." if any(parts) else ""
 
 
@@ -200,10 +200,12 @@ def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, E
     return [(model, one) for model, one in found if one.value is not None]
 
 
-def _share(one: Estimate) -> str:
+def _share(estimate: Estimate) -> str:
     """Return a share in percent with its interval: "41 % (31 to 52)"."""
-    value = f"{100 * (one.value or 0):.0f} %"
-    return value if one.low is None or one.high is None else f"{value} ({100 * one.low:.0f} to {100 * one.high:.0f})"
+    value = f"{100 * (estimate.value or 0):.0f} %"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} ({100 * estimate.low:.0f} to {100 * estimate.high:.0f})"
 
 
 def build_comparison_page(
@@ -244,24 +246,22 @@ def row_name(run: str, model: str) -> str:
     return f"{run} · {model}"
 
 
-def named_figure(run: str, one: Figure) -> Figure:
+def named_figure(run: str, figure: Figure) -> Figure:
     """Return a figure with its model named by `row_name`, or its retriever for retrieval alone, which has no model."""
-    name = "model" if one.keys["model"] else "retriever"
-    return replace(one, keys={**one.keys, name: row_name(run, one.keys[name])})
+    name = "model" if figure.keys["model"] else "retriever"
+    return replace(figure, keys={**figure.keys, name: row_name(run, figure.keys[name])})
 
 
 def barrier_notes(found: Sequence[Barrier]) -> list[str]:
     """Return in words what is not compared and why, one note for each reason, and how to grade again."""
     groups: dict[tuple[str, str], list[Barrier]] = defaultdict(list)
-    for one in found:
-        groups[one.kind, one.reason].append(one)
+    for barrier in found:
+        groups[barrier.kind, barrier.reason].append(barrier)
     notes = []
     for (kind, reason), listed in groups.items():
         first, second = (_named(it.model, it.setting, it.retriever) for it in (listed[0].first, listed[0].second))
-        what, remedy = ("Accuracies", f" {REGRADE}") if kind == "judge" else ("Results", "")
+        regrade = f" Grade the answers of one run again with the judge of the other: {REGRADE_COMMAND}."
+        what, remedy = ("Accuracies", regrade) if kind == "judge" else ("Results", "")
         more = f" and {len(listed) - 1} more {'pair' if len(listed) == 2 else 'pairs'}" if len(listed) > 1 else ""
         notes.append(f"{what} of {first} and {second}{more} are not compared, because {reason}.{remedy}")
     return notes
-
-
-REGRADE = f"Grade the answers of one run again with the judge of the other: {REGRADE_COMMAND}."

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fdarx_core.evaluation.tables import MISSING
 from fdarx_core.factuality.correlations import FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
-from fdarx_core.factuality.tables import configuration_name, engine_notes, fas_title, joined, of_run
+from fdarx_core.factuality.tables import Summary, configuration_name, engine_notes, fas_title, joined, of_run
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
-    EVIDENCE_NAMES,
     STATEMENT_METRICS,
     VERDICTS,
-    FactualityResults,
     ScoredAnswer,
     metric_name,
     reason_name,
@@ -28,6 +27,7 @@ from fdarx_core.report.answer_viewer import (
 from fdarx_core.report.charts import COLORS, Series, bars, intervals
 from fdarx_core.report.figure_limits import FactualityChecks
 from fdarx_core.report.page_engine import (
+    PAGE_WORDS,
     Cell,
     FigurePanel,
     TableBlock,
@@ -87,19 +87,19 @@ class AnswerTally:
         """Return the claims of all models with a verdict."""
         return sum(rows for (_, one), rows in self.verdicts.items() if one == verdict)
 
-    def add(self, one: ScoredAnswer) -> None:
+    def add(self, scored: ScoredAnswer) -> None:
         """Count an answer."""
-        place = one.answer.model, one.answer.setting
+        place = scored.answer.model, scored.answer.setting
         self.answers[place] += 1
-        self.outcomes[one.answer.outcome] += 1
-        self.datasets[one.answer.dataset] += 1
-        self.covered += round((one.score.coverage or 0.0) * one.score.claims)
-        self.safety.update(safety_counts(one.score))
-        if one.score.fas is None:
-            lacking = next((entry for entry in one.score.unscored if entry.startswith("fas: ")), "fas: ")
+        self.outcomes[scored.answer.outcome] += 1
+        self.datasets[scored.answer.dataset] += 1
+        self.covered += round((scored.score.coverage or 0.0) * scored.score.claims)
+        self.safety.update(safety_counts(scored.score))
+        if scored.score.fas is None:
+            lacking = next((entry for entry in scored.score.unscored if entry.startswith("fas: ")), "fas: ")
             self.without_fas[lacking] += 1
-        self.verdicts.update((place, verdict.verdict) for verdict in one.verdicts)
-        self.reasons.update(verdict.reason for verdict in one.verdicts if verdict.verdict == "unscored")
+        self.verdicts.update((place, verdict.verdict) for verdict in scored.verdicts)
+        self.reasons.update(verdict.reason for verdict in scored.verdicts if verdict.verdict == "unscored")
 
 
 def kind_of(score: FactualityScore) -> str:
@@ -113,17 +113,18 @@ def collect(answers: Iterable[ScoredAnswer], seed: int) -> tuple[AnswerTally, li
     Each model has the same share, filled from each kind in turn. The answers are sorted by kind, flagged ones first.
     """
     tally, picks = AnswerTally(), SeededSample[ScoredAnswer](PER_KIND, seed)
-    for one in answers:
-        tally.add(one)
+    for scored in answers:
+        tally.add(scored)
 
-        def alone(one: ScoredAnswer = one) -> ScoredAnswer:  # with its own passages: it is kept longer than its part
-            wanted = {pair.evidence_id for pair in one.pairs}
-            return replace(one, evidence={name: row for name, row in one.evidence.items() if name in wanted})
+        # An answer is kept longer than its part, so only its own passages are kept with it.
+        def alone(scored: ScoredAnswer = scored) -> ScoredAnswer:
+            wanted = {pair.evidence_id for pair in scored.pairs}
+            return replace(scored, evidence={name: row for name, row in scored.evidence.items() if name in wanted})
 
-        picks.offer((one.answer.model, kind_of(one.score)), one.answer.id, alone)
+        picks.offer((scored.answer.model, kind_of(scored.score)), scored.answer.id, alone)
     shares = [list(in_turn([picks.of((model, kind)) for kind in KINDS])) for model in tally.models]
     picked = list(in_turn(shares))[:SHOWN]
-    return tally, sorted(picked, key=lambda one: KINDS.index(kind_of(one.score)))
+    return tally, sorted(picked, key=lambda scored: KINDS.index(kind_of(scored.score)))
 
 
 Named = tuple[str, Mapping[str, Figure]]
@@ -138,7 +139,7 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
         return None
     counts = [(place, [tally.verdicts[place, kind] for kind in kinds]) for place in places]
     series = [
-        Series(VERDICTS[kind].name, VERDICTS[kind].color, [claims[at] / sum(claims) for _, claims in counts])
+        Series(VERDICTS[kind]["name"], VERDICTS[kind]["color"], [claims[at] / sum(claims) for _, claims in counts])
         for at, kind in enumerate(kinds)
     ]
     return FigurePanel.worded(
@@ -146,7 +147,7 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
         bars([joined(*place) for place in places], series, "parts", "of claims"),
         ["Model", "Answers", "Claims", *(one.name for one in series)],
         [[joined(*place), tally.answers[place], sum(claims), *claims] for place, claims in counts],
-        legend=[(f"{VERDICTS[kind].sign} {VERDICTS[kind].name}", VERDICTS[kind].color) for kind in kinds],
+        legend=[(f"{VERDICTS[kind]['sign']} {VERDICTS[kind]['name']}", VERDICTS[kind]["color"]) for kind in kinds],
     )
 
 
@@ -197,36 +198,49 @@ def _panel(name: str, method: ScoringMethod, rows: Sequence[Named], least: int =
 def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
     """Return the correlations that have a value by their names, in the order of the names."""
     rows: dict[str, dict[str, Figure]] = {}
-    for one in kept:
-        if one.value is not None:
-            rows.setdefault(name(one), {})[one.keys["against"]] = one
+    for figure in kept:
+        if figure.value is not None:
+            rows.setdefault(name(figure), {})[figure.keys["against"]] = figure
     return list(rows.items())
 
 
-def completeness_correlations(results: FactualityResults) -> list[tuple[str, Figure]]:
+def completeness_correlations(correlations: Sequence[Figure], method: ScoringMethod) -> list[tuple[str, Figure]]:
     """Return the correlations with completeness that the paper names, by metric. Source: FAS §5.3."""
     wanted = {"dataset": ALL, "type": ALL, "model": ALL, "configuration": FULL, "against": "completeness"}
     found = {
         figure.metric: figure
-        for figure in of_run(results.summary.correlations, results.method.threshold)
+        for figure in of_run(correlations, method.threshold)
         if wanted.items() <= figure.keys.items() and figure.value is not None
     }
-    named = [results.method.fas, f"support@{results.method.k}", "rouge_l", "bleu_4"]
+    named = [method.fas, f"support@{method.k}", "rouge_l", "bleu_4"]
     return [(metric_name(name), found[name]) for name in named if name in found]
 
 
-def factuality_page(results: FactualityResults) -> str:
-    """Return the page of a factuality run. The answers are read once."""
-    checks = FactualityChecks(results.method)
-    tally, picked = collect(checks.counted(results.answers), int(results.info["config"].get("seed", 0)))
-    method = results.method
-    panels = [shares(tally), *correlation_panels(results.summary.correlations, method)]
-    by_model = any(figure.metric == flag_metric("any") for figure in results.summary.figures)
+def factuality_page(
+    info: Mapping[str, Any],
+    method: ScoringMethod,
+    summary: Summary,
+    answers: Iterable[ScoredAnswer],
+    rejects: Mapping[tuple[str, str], int],
+) -> str:
+    """Return the page of a factuality run.
+
+    Args:
+        info: the content of the finished run.json; its `notes` are shown.
+        method: how the answers were scored.
+        summary: the figures and tables of the run.
+        answers: read once, so that they may be read part by part; a bounded sample is kept.
+        rejects: the numbers of rejected rows by stage and reason.
+    """
+    checks = FactualityChecks(method)
+    tally, picked = collect(checks.counted(answers), int(info["config"].get("seed", 0)))
+    panels = [shares(tally), *correlation_panels(summary.correlations, method)]
+    by_model = any(figure.metric == flag_metric("any") for figure in summary.figures)
     return render_page(
         "factuality.html.j2",
-        info=results.info,
+        info=info,
         method=method,
-        took=duration(results.info),
+        took=duration(info),
         total=tally.answers.total(),
         models=tally.models,
         tiles=[(style, name, tally.of_verdict(name)) for name, style in VERDICTS.items()],
@@ -236,15 +250,15 @@ def factuality_page(results: FactualityResults) -> str:
         by_rules=method.claims == BY_RULES,
         unscored=[(reason_name(why).rstrip("."), rows) for why, rows in tally.reasons.most_common(5)],
         without_fas=[(unscored_name(why).partition(": ")[2], rows) for why, rows in tally.without_fas.most_common(5)],
-        evidence=EVIDENCE_NAMES.get(method.evidence.partition(":")[0], "Passages"),
+        evidence=PAGE_WORDS["evidence_kinds"].get(method.evidence.partition(":")[0], "Passages"),
         engine_notes=engine_notes(method),
         fas=fas_title(method),
-        correlations=completeness_correlations(results),
+        correlations=completeness_correlations(summary.correlations, method),
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
         limits=checks.sentences(),
-        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(results.summary.grids, 1) if table.rows],
+        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(summary.grids, 1) if table.rows],
         figures=[one for one in panels if one],
-        rejects=Counter(results.rejects),
+        rejects=Counter(rejects),
         viewer=viewer_payload(picked, method),
     )

@@ -223,7 +223,7 @@ DIGITS = 3
 def _best(table: ResultTable) -> list[float | None]:
     """Return the highest value of each column as shown; None everywhere for a table of one row."""
     entries = zip(*(row for _, row in table.rows), strict=True)
-    columns = [[one.value for one in column if one and one.value is not None] for column in entries]
+    columns = [[estimate.value for estimate in column if estimate and estimate.value is not None] for column in entries]
     return [round(max(column), DIGITS) if column and len(table.rows) > 1 else None for column in columns]
 
 
@@ -237,14 +237,14 @@ def _decimal(value: float, digits: int = DIGITS) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def value_and_interval(one: Estimate | None) -> tuple[str, str]:
+def value_and_interval(estimate: Estimate | None) -> tuple[str, str]:
     """Return value and bounds as text: "0.562" and "0.530–0.594"; bounds below 0 as "−0.200 to 0.100"."""
-    if one is None or one.value is None:
+    if estimate is None or estimate.value is None:
         return MISSING, MISSING
-    if one.low is None or one.high is None:
-        return _decimal(one.value), MISSING
-    between = " to " if one.low < 0 else "–"
-    return _decimal(one.value), f"{_decimal(one.low)}{between}{_decimal(one.high)}"
+    if estimate.low is None or estimate.high is None:
+        return _decimal(estimate.value), MISSING
+    between = " to " if estimate.low < 0 else "–"
+    return _decimal(estimate.value), f"{_decimal(estimate.low)}{between}{_decimal(estimate.high)}"
 
 
 def signed(value: float, digits: int = 2) -> str:
@@ -257,9 +257,9 @@ def by_significance(differences: Iterable[Difference]) -> list[Difference]:
     return sorted(differences, key=lambda one: (one.p_holm or 0, one.p or 0, -abs(one.value or 0)))
 
 
-def plural(number: int, one: str, more: str = "") -> str:
+def plural(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun: "1 passage", "3 passages"."""
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def listed(parts: Sequence[str]) -> str:

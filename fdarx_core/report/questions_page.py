@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any
 
 from fdarx_core.labels.loinc import SECTION_NAMES
@@ -35,30 +36,31 @@ _TEXTS = ("id", "twin", "question", "answer")
 def _add_part(table: BrowseTable, part: RunPart, chosen: frozenset[str], splits: Splits) -> None:
     """Add the questions of the chosen labels of a part, in order of label, type and id."""
     drugs, quotations = drug_names(part), quotations_of(part["verdicts"])
-    questions = [one for one in from_table(part["questions"], QuestionAnswer) if one.set_id in chosen]
-    needed = {(one.set_id, index) for one in questions for index in one.gold_passages}
+    questions = [question for question in from_table(part["questions"], QuestionAnswer) if question.set_id in chosen]
+    needed = {(question.set_id, index) for question in questions for index in question.gold_passages}
     passages = {
         place: passage for passage in from_table(part["passages"], Passage)
         if (place := (passage.set_id, passage.doc_chunk_index)) in needed
     }  # fmt: skip
     label, texts = "", dict[int, MarkedText]()
-    for question in sorted(questions, key=lambda one: (one.set_id, one.type, one.id)):
+    for question in sorted(questions, key=attrgetter("set_id", "type", "id")):
         if question.set_id != label:
             label, texts = question.set_id, {}
             table.begin_label()
         gold = [passages[label, index] for index in question.gold_passages if (label, index) in passages]
-        for one in gold:
-            if one.doc_chunk_index not in texts:
-                texts[one.doc_chunk_index] = MarkedText(one.text)
-        shown = [texts[one.doc_chunk_index] for one in gold]
+        for passage in gold:
+            if passage.doc_chunk_index not in texts:
+                texts[passage.doc_chunk_index] = MarkedText(passage.text)
+        shown = [texts[passage.doc_chunk_index] for passage in gold]
         marks = mark_passages(question.answer, quotations.get(question.id, []), shown)
         evidence = []
-        for one, found in zip(gold, marks, strict=True):
-            section = one.section_path or one.section_title or section_of(one)
-            kept = table.keep_passage((label, one.doc_chunk_index), one.text, one.marker, section)
-            at = question.gold_passages.index(one.doc_chunk_index)
+        for passage, found in zip(gold, marks, strict=True):
+            index = passage.doc_chunk_index
+            section = passage.section_path or passage.section_title or section_of(passage)
+            kept = table.keep_passage((label, index), passage.text, passage.marker, section)
+            at = question.gold_passages.index(index)
             has_answer = at < len(question.gold_has_answer) and question.gold_has_answer[at]
-            evidence.append([kept, int(has_answer), _in_utf16(one.text, found)])
+            evidence.append([kept, int(has_answer), _in_utf16(passage.text, found)])
         values = _values(question, drugs.get(label, question.drug_name), splits.of(label))
         sections = [table.position("section", name) for name in dict.fromkeys(map(section_of, gold))]
         texts_of = {name: getattr(question, name) for name in _TEXTS}

@@ -64,17 +64,17 @@ def pick_samples(
     The answers are in the order of the strategies in tables.
     """
     ranked = sorted(questions, key=lambda question: content_id(str(seed), question.id))
-    picked = {one.id: one for one in ranked[:SAMPLES]}
+    picked = {row.id: row for row in ranked[:SAMPLES]}
     known = {_key(score): score for score in scores if score.question_id in picked and score.postprocess == names.main}
     kept = [answer for answer in answers if answer.question_id in picked and answer.postprocess == names.main]
     order = list(names.strategies)
-    kept.sort(key=lambda one: order.index(one.strategy) if one.strategy in order else len(order))
-    several = len({one.model for one in kept}) > 1
+    kept.sort(key=lambda row: order.index(row.strategy) if row.strategy in order else len(order))
+    several = len({row.model for row in kept}) > 1
     shown: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in picked}
-    for one in kept:
-        title = names.title(one.strategy) + (f" · {one.model}" if several else "")
-        sample = {"name": title, "answer": one, "parts": answer_parts(one), "score": known.get(_key(one))}
-        shown[one.question_id].append(sample)
+    for row in kept:
+        title = names.title(row.strategy) + (f" · {row.model}" if several else "")
+        sample = {"name": title, "answer": row, "parts": answer_parts(row), "score": known.get(_key(row))}
+        shown[row.question_id].append(sample)
     return [{"question": picked[id_], "answers": shown[id_]} for id_ in picked]
 
 

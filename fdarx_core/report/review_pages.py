@@ -30,10 +30,7 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], anno
         "file": f"review-{info['digest']}-{annotator}.json",
         "tasks": {
             name: {
-                "asks": REVIEW_TASKS[name].asks,
-                "guide": REVIEW_TASKS[name].guide,
-                "shown": REVIEW_TASKS[name].shown,
-                "statement": REVIEW_TASKS[name].statement,
+                **{part: getattr(REVIEW_TASKS[name], part) for part in ("asks", "guide", "shown", "statement")},
                 "choices": [list(pair) for pair in REVIEW_TASKS[name].options.items()],
             }
             for name in info["tasks"]
@@ -45,9 +42,9 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], anno
     return render_page("review.html.j2", info=info, annotator=annotator, payload=payload)
 
 
-def _item(one: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
+def _item(annotated: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
     """Return an item for the page. Each text is stored once in `texts`; `context` has its position."""
-    item = one.item
+    item = annotated.item
     label = f"label {item.set_id}" if item.drug else ""
     return {
         "id": item.id,
@@ -57,7 +54,7 @@ def _item(one: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
         "answer": item.answer if REVIEW_TASKS[item.task].shows_answer else None,
         "statement": item.statement,
         "gold": item.gold,
-        "marks": [[mark.annotator, mark.value, mark.remark] for mark in (*one.annotations, *one.unsure)],
+        "marks": [[mark.annotator, mark.value, mark.remark] for mark in (*annotated.annotations, *annotated.unsure)],
         "context": [[kind, texts.setdefault(text, len(texts))] for kind, text in pieces_of(item)],
         "decision": item.decision,
         "because": item.because,
@@ -90,13 +87,13 @@ def _titled(found: Agreement) -> Iterator[tuple[str, ConfusionMatrix, list[tuple
 
     The cells where judge and people differ come first, the largest first.
     """
-    tasks = Counter(one.task for one in found.confusions)
-    for one in found.confusions:
+    tasks = Counter(matrix.task for matrix in found.confusions)
+    for matrix in found.confusions:
         places = [
-            (one.rows[down] == one.columns[across], -len(ids), down, across)
-            for down, row in enumerate(one.cells)
+            (matrix.rows[down] == matrix.columns[across], -len(ids), down, across)
+            for down, row in enumerate(matrix.cells)
             for across, ids in enumerate(row)
             if ids
         ]
-        title = REVIEW_TASKS[one.task].title + (f", {one.judge or 'no judge'}" if tasks[one.task] > 1 else "")
-        yield title, one, [(down, across) for *_, down, across in sorted(places)]
+        title = REVIEW_TASKS[matrix.task].title + (f", {matrix.judge or 'no judge'}" if tasks[matrix.task] > 1 else "")
+        yield title, matrix, [(down, across) for *_, down, across in sorted(places)]

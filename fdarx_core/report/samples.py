@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from operator import itemgetter
 from typing import Generic, Literal, TypeVar
 
@@ -154,7 +155,10 @@ class MarkedText:
         self.text = text
         self._at = [at for at, character in enumerate(text) if not character.isspace()]
         self._dense = _dense(text)
-        self._words: list[tuple[str, int, int]] | None = None
+
+    @cached_property
+    def _words(self) -> list[tuple[str, int, int]]:
+        return [(found[0].lower(), found.start(), found.end()) for found in _WORD.finditer(self.text)]
 
     def find(self, sentence: str) -> list[Place]:
         """Return the places that have the sentence as whole words."""
@@ -177,13 +181,11 @@ class MarkedText:
         runs = {tuple(words[at : at + SHARED_WORDS]) for at in range(len(words) - SHARED_WORDS + 1)}
         if not runs:
             return []
-        if self._words is None:
-            self._words = [(one[0].lower(), one.start(), one.end()) for one in _WORD.finditer(self.text)]
         own = self._words
         names = [name for name, _, _ in own]
         last = len(own) - SHARED_WORDS + 1
         firsts = [at for at in range(last) if tuple(names[at : at + SHARED_WORDS]) in runs]
-        return _joined((own[at][1], own[at + SHARED_WORDS - 1][2]) for at in firsts)
+        return join_places((own[at][1], own[at + SHARED_WORDS - 1][2]) for at in firsts)
 
     def pieces(self, marks: Sequence[Mark]) -> list[tuple[str, str]]:
         """Return the whole text in pieces, each with the kind of its mark or ""."""
@@ -212,7 +214,7 @@ def mark_passages(answer: str, quotations: Sequence[str], passages: Sequence[Mar
         }
         marks: list[Mark] = []
         for kind, places in by_kind.items():
-            free = _without(_joined(sorted(places)), [(start, end) for start, end, _ in marks])
+            free = _without(join_places(sorted(places)), [(start, end) for start, end, _ in marks])
             kept = [(start, end, kind) for start, end in free if passage.text[start:end].strip()]
             marks = sorted([*marks, *kept])
         marked.append(marks)
@@ -226,7 +228,7 @@ def _dense(text: str) -> str:
     return lower if len(lower) == len(dense) else dense
 
 
-def _joined(places: Iterable[Place]) -> list[Place]:
+def join_places(places: Iterable[Place]) -> list[Place]:
     """Return places that are in order, with those that overlap as one."""
     joined: list[Place] = []
     for start, end in places:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fdarx_core.llm import ResponseStore
@@ -23,16 +22,10 @@ from fdarx_core.storage.splits import TEST, Splits
 Record = TypeVar("Record")
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What a run has on a question, by its name in `template`, which shows it to people."""
-
-    template: str
-    found: dict[str, Any]
-
-    def text(self) -> str:
-        """Return it as text, with a line break at its end."""
-        return render_page(self.template, **self.found).rstrip("\n") + "\n"
+def trace_text(trace: dict[str, Any]) -> str:
+    """Return what `build_trace` or `evaluation_trace` returns as text, with a line break at its end."""
+    template = "trace_evaluation.txt.j2" if "predictions" in trace else "trace_build.txt.j2"
+    return render_page(template, **trace).rstrip("\n") + "\n"
 
 
 def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
@@ -46,7 +39,7 @@ def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) 
     )
 
 
-def build_trace(run: RunDirectory, question_id: str) -> Trace:
+def build_trace(run: RunDirectory, question_id: str) -> dict[str, Any]:
     """Return everything that a build has on a question: context, responses, verdicts and outcome.
 
     Raises StorageError, which says what ids look like and where to find them.
@@ -74,11 +67,10 @@ def build_trace(run: RunDirectory, question_id: str) -> Trace:
         outcome = f"in the benchmark, {Splits.of_run(run.info()).of(question.set_id)} split{repeated}"
     else:
         outcome = f"dropped at {reject.stage}: {reject.reason}. {reject.detail}".rstrip()
-    found = {"question": question, "gold": gold, "verdicts": verdicts, "responses": responses, "outcome": outcome}
-    return Trace("trace_build.txt.j2", found)
+    return {"question": question, "gold": gold, "verdicts": verdicts, "responses": responses, "outcome": outcome}
 
 
-def evaluation_trace(run: RunDirectory, question_id: str) -> Trace:
+def evaluation_trace(run: RunDirectory, question_id: str) -> dict[str, Any]:
     """Return everything that an evaluation has on a question: gold passages, and each prediction with its grade.
 
     Raises StorageError where there is none with this id.
@@ -95,5 +87,4 @@ def evaluation_trace(run: RunDirectory, question_id: str) -> Trace:
             of_question = [row for row in read_records(made, Prediction) if row.question_id == question.id]
             predictions += [{"prediction": row, "grade": grades.get(row.id)} for row in of_question]
     split = run.info()["benchmark"].get("split", TEST)
-    found = {"question": question, "split": split, "gold": gold, "predictions": predictions}
-    return Trace("trace_evaluation.txt.j2", found)
+    return {"question": question, "split": split, "gold": gold, "predictions": predictions}

@@ -58,11 +58,6 @@ class EncoderInfo:
     instruction: str = ""
     normalised: bool = True
 
-    def is_compatible(self, other: EncoderInfo) -> bool:
-        """Return whether vectors of both can be compared; only questions carry the instruction, which may differ."""
-        own = (self.fingerprint, self.dimensions, self.normalised)
-        return own == (other.fingerprint, other.dimensions, other.normalised)
-
 
 def fingerprint(directory: str) -> str:
     """Return a hash of 16 hexadecimal digits over a model's directory.

@@ -123,18 +123,18 @@ def measure_agreement(
     matrices: list[ConfusionMatrix] = []
     progress: list[TaskProgress] = []
     for name, task in REVIEW_TASKS.items():
-        of_task = [one for one in voted if one.item.task == name]
-        with_votes = [one for one in of_task if one.values]
+        of_task = [annotated for annotated in voted if annotated.item.task == name]
+        with_votes = [annotated for annotated in of_task if annotated.values]
         if of_task:
             counts = TaskProgress(
                 name,
                 items=len(of_task),
                 judged=len(with_votes),
-                undecided=sum(not one.item.decision for one in with_votes),
-                ties=[one.item.id for one in with_votes if not consensus(one.values)],
-                votes=dict(Counter(vote.annotator for one in with_votes for vote in one.annotations)),
-                unsure=sum(len(one.unsure) for one in of_task),
-                adjudicated=sum(bool(one.adjudications) for one in of_task),
+                undecided=sum(not annotated.item.decision for annotated in with_votes),
+                ties=[annotated.item.id for annotated in with_votes if not consensus(annotated.values)],
+                votes=dict(Counter(vote.annotator for annotated in with_votes for vote in annotated.annotations)),
+                unsure=sum(len(annotated.unsure) for annotated in of_task),
+                adjudicated=sum(bool(annotated.adjudications) for annotated in of_task),
             )
             progress.append(counts)
         if with_votes:
@@ -142,18 +142,18 @@ def measure_agreement(
             for scale in scales:
                 figures += task_figures(of_task, scale, weighted=weighted, seed=seed, resamples=resamples)
             matrices += confusion_matrices(with_votes, scales[-1])
-    informed = sum(one.saw_decision for one in annotations)
+    informed = sum(annotation.saw_decision for annotation in annotations)
     return Agreement(voted, figures, matrices, progress, informed, blind, weighted, seed)
 
 
 def confusion_matrices(with_votes: Sequence[AnnotatedItem], scale: Scale) -> list[ConfusionMatrix]:
     """Return a matrix for each judge of a task, over all values of the scale."""
     matrices: list[ConfusionMatrix] = []
-    for judge in sorted({one.item.judge for one in with_votes}):
+    for judge in sorted({annotated.item.judge for annotated in with_votes}):
         cells: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for one in with_votes:
-            if one.item.judge == judge:
-                cells[consensus(one.values) or TIE, one.item.decision or UNDECIDED].append(one.item.id)
+        for voted in with_votes:
+            if voted.item.judge == judge:
+                cells[consensus(voted.values) or TIE, voted.item.decision or UNDECIDED].append(voted.item.id)
         used = [value for value in scale.values if any(value in key for key in cells)]
         rows = [*used, *([TIE] if any(row == TIE for row, _ in cells) else [])]
         columns = [*used, *([UNDECIDED] if any(column == UNDECIDED for _, column in cells) else [])]
@@ -172,7 +172,7 @@ def task_figures(
     predictor), annotator (one of them, the same), pair (two annotators) or annotators (all); `who` names them. Bounds
     are None where the value rests on one label or never varies; `unscored` counts items that the judge did not decide.
     """
-    people = sorted({vote.annotator for one in voted for vote in one.annotations})
+    people = sorted({vote.annotator for annotated in voted for vote in annotated.annotations})
     columns = _columns(voted, scale, people, weighted)
     named = list(_named_metrics(people, scale))
     figures: list[Figure] = []
@@ -209,17 +209,18 @@ def _named_metrics(people: Sequence[str], scale: Scale) -> Iterator[tuple[str, s
 
 
 def _columns(voted: Sequence[AnnotatedItem], scale: Scale, people: Sequence[str], weighted: bool) -> ScoreColumns:
-    votes = [{vote.annotator: scale.read(vote.value) for vote in one.annotations} for one in voted]
-    weights = [1 / one.item.fraction if weighted else 1.0 for one in voted]
+    votes = [{vote.annotator: scale.read(vote.value) for vote in annotated.annotations} for annotated in voted]
+    items = [annotated.item for annotated in voted]
+    weights = [1 / item.fraction if weighted else 1.0 for item in items]
     mean = sum(weights) / max(len(weights), 1)  # weights are 1 on average: chance corrections count items
     choices = {
-        JUDGE: [one.item.decision for one in voted],
-        "consensus": [consensus([scale.read(value) for value in one.values]) for one in voted],
+        JUDGE: [item.decision for item in items],
+        "consensus": [consensus([scale.read(value) for value in annotated.values]) for annotated in voted],
         "unanimous": [unanimous(list(of.values())) for of in votes],
         **{_VOTES.format(number): [of.get(person, "") for of in votes] for number, person in enumerate(people)},
     }
     texts = {"question_id": "id", "cluster": "set_id", "type": "type", "by": "judge"}
-    columns = {name: pa.array([getattr(one.item, of) for one in voted], pa.string()) for name, of in texts.items()}
+    columns = {name: pa.array([getattr(item, of) for item in items], pa.string()) for name, of in texts.items()}
     columns[WEIGHT] = pa.array([weight / mean for weight in weights], pa.float64())
     for name, values in choices.items():
         codes = [scale.code(scale.read(value) if value else "") for value in values]
@@ -247,8 +248,9 @@ def agreement_tables(agreement: Agreement) -> list[ResultTable]:
     Table 3 is the judge against people on relevance and category, all types together; Table 4 is each judge against
     people on questions and answers, by question type. Source: FDARxBench Tables 3, 4 and 5.
     """
-    of_questions = [one for one in agreement.figures if one.keys["task"] in _OF_QUESTIONS and one.keys["type"] == ALL]
-    others = [one for one in agreement.figures if one.keys["task"] not in _OF_QUESTIONS and _in_own_row(one)]
+    figures = agreement.figures
+    of_questions = [figure for figure in figures if figure.keys["task"] in _OF_QUESTIONS and figure.keys["type"] == ALL]
+    others = [figure for figure in figures if figure.keys["task"] not in _OF_QUESTIONS and _in_own_row(figure)]
     return [
         _judge_table("Table 3. Relevance and category of questions: judge and people", of_questions, agreement),
         _judge_table("Table 4. Correctness and quality: judge and people", others, agreement),
@@ -262,18 +264,18 @@ def _annotators_table(agreement: Agreement) -> ResultTable:
     There are no rows where no two annotators judged the same item.
     """
     judges: dict[str, set[str]] = defaultdict(set)
-    for one in agreement.figures:
-        judges[one.keys["task"]].add(one.keys["judge"])
-    in_own_row = [one for one in agreement.figures if _in_own_row(one)]
-    figures = [one for one in in_own_row if one.keys["judge"] == ALL or len(judges[one.keys["task"]]) == 1]
+    for figure in agreement.figures:
+        judges[figure.keys["task"]].add(figure.keys["judge"])
+    in_own_row = [figure for figure in agreement.figures if _in_own_row(figure)]
+    figures = [figure for figure in in_own_row if figure.keys["judge"] == ALL or len(judges[figure.keys["task"]]) == 1]
     cells: list[tuple[str, Hashable, Estimate]] = []
     for name, row in _rows(figures).items():
         if _count(row, "pair"):
             for group, between, metric in _RANGES:
-                known = [one.value for one in _cell(row, between, metric) if one.value is not None]
+                known = [figure.value for figure in _cell(row, between, metric) if figure.value is not None]
                 bounds = (("low", min(known)), ("high", max(known))) if known else ()
                 cells += [(name, (group, bound), Estimate(value)) for bound, value in bounds]
-            cells += [(name, "alpha", one) for one in _cell(row, "annotators", "alpha")]
+            cells += [(name, "alpha", figure) for figure in _cell(row, "annotators", "alpha")]
     columns = [(group, bound, (group, bound)) for group, _, _ in _RANGES for bound in ("low", "high")]
     title = "Table 5. Annotators: each against the judge and against each other"
     table = build_table(title, "Task", [*columns, ("All", "α", "alpha")], cells)
@@ -289,11 +291,11 @@ def _annotators_table(agreement: Agreement) -> ResultTable:
 def _judge_table(title: str, figures: Sequence[Figure], agreement: Agreement) -> ResultTable:
     together = (("Consensus", "consensus"), ("Unanimous", "unanimous"))
     cells = [
-        (f"{name}, {_count(row, 'consensus')}/{_count(row, 'unanimous')}", (between, metric), one)
+        (f"{name}, {_count(row, 'consensus')}/{_count(row, 'unanimous')}", (between, metric), figure)
         for name, row in _rows(figures).items()
         for _, between in together
         for _, metric in _COEFFICIENTS
-        for one in _cell(row, between, metric)[:1]
+        for figure in _cell(row, between, metric)[:1]
     ]
     columns = [(group, name, (between, metric)) for group, between in together for name, metric in _COEFFICIENTS]
     table = build_table(title, "Task", columns, cells)
@@ -312,22 +314,22 @@ _Row = dict[tuple[str, str], list[Figure]]
 def _rows(figures: Sequence[Figure]) -> dict[str, _Row]:
     """Group the figures into named rows, in their order."""
     rows: dict[str, _Row] = {}
-    for one in figures:
-        of_task = [other.keys for other in figures if other.keys["task"] == one.keys["task"]]
-        row = rows.setdefault(_row_name(one.keys, of_task), {})
-        row.setdefault((one.keys["between"], one.metric), []).append(one)
+    for figure in figures:
+        of_task = [other.keys for other in figures if other.keys["task"] == figure.keys["task"]]
+        row = rows.setdefault(_row_name(figure.keys, of_task), {})
+        row.setdefault((figure.keys["between"], figure.metric), []).append(figure)
     return rows
 
 
-def _row_name(one: Mapping[str, str], of_task: Sequence[Mapping[str, str]]) -> str:
+def _row_name(keys: Mapping[str, str], of_task: Sequence[Mapping[str, str]]) -> str:
     """Name the task, and the scale, type and judge where there are several; all judges together have no name."""
-    parts = [REVIEW_TASKS[one["task"]].title]
-    if any(other["positive"] != one["positive"] for other in of_task) and not one["positive"]:
-        parts.append(f"{len(one['values'].split(', '))} values")
+    parts = [REVIEW_TASKS[keys["task"]].title]
+    if any(other["positive"] != keys["positive"] for other in of_task) and not keys["positive"]:
+        parts.append(f"{len(keys['values'].split(', '))} values")
     elif len({other["type"] for other in of_task}) > 1:
-        parts.append("all types" if one["type"] == ALL else type_title(one["type"]).lower())
-    if one["judge"] != ALL and len({other["judge"] for other in of_task}) > 1:
-        parts.append(one["judge"])
+        parts.append("all types" if keys["type"] == ALL else type_title(keys["type"]).lower())
+    if keys["judge"] != ALL and len({other["judge"] for other in of_task}) > 1:
+        parts.append(keys["judge"])
     return ", ".join(parts)
 
 
@@ -337,23 +339,23 @@ def _cell(row: _Row, between: str, metric: str) -> list[Figure]:
 
 
 def _count(row: _Row, between: str) -> int:
-    return sum(one.rows for one in _cell(row, between, "accuracy"))
+    return sum(figure.rows for figure in _cell(row, between, "accuracy"))
 
 
-def _in_own_row(one: Figure) -> bool:
+def _in_own_row(figure: Figure) -> bool:
     """Return whether a figure is in a row of its own: question types are where the paper's tables have them."""
-    return one.keys["type"] == ALL or (bool(one.keys["positive"]) and one.keys["task"] not in _OF_QUESTIONS)
+    return figure.keys["type"] == ALL or (bool(figure.keys["positive"]) and figure.keys["task"] not in _OF_QUESTIONS)
 
 
 def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
     """Return the notes of a table of these figures: what intervals rest on, and what is in no figure."""
-    tasks = {one.keys["task"] for one in figures}
-    progress = [one for one in agreement.tallies if one.task in tasks]
-    fractions = {one.item.fraction for one in agreement.voted if one.item.task in tasks}
+    tasks = {figure.keys["task"] for figure in figures}
+    progress = [counts for counts in agreement.tallies if counts.task in tasks]
+    fractions = {annotated.item.fraction for annotated in agreement.voted if annotated.item.task in tasks}
     notes = [interval_note(figures, "labels")]
-    if any(one.clusters > 1 for one in figures):
+    if any(figure.clusters > 1 for figure in figures):
         notes.append("There is no interval where all resamples are equal, as where nobody differs.")
-    if any(one.metric == "macro_f1" for one in figures):
+    if any(figure.metric == "macro_f1" for figure in figures):
         notes.append("The F1 of several equal values is the macro F1.")
     if len(fractions) > 1:
         rates = f"of strata, 1 in {1 / min(fractions):,.0f} to 1 in {1 / max(fractions):,.0f} items were drawn"
@@ -363,10 +365,10 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
             else f"Figures of the sample: each item counts once ({rates}; with --weighted they are of the whole run)."
         )
     counted = {
-        "Items whose votes tie, in no consensus": sum(len(one.ties) for one in progress),
-        "Items whose adjudicated value is the consensus": sum(one.adjudicated for one in progress),
-        "Marks “unsure”, in no figure": sum(one.unsure for one in progress),
-        "Items on which the judge reached no decision, in none of its figures": sum(one.undecided for one in progress),
+        "Items whose votes tie, in no consensus": sum(len(row.ties) for row in progress),
+        "Items whose adjudicated value is the consensus": sum(row.adjudicated for row in progress),
+        "Marks “unsure”, in no figure": sum(row.unsure for row in progress),
+        "Items on which the judge reached no decision, in none of its figures": sum(row.undecided for row in progress),
     }
     notes += [f"{text}: {count:,}." for text, count in counted.items() if count]
     if agreement.informed:

@@ -39,12 +39,12 @@ class AnnotatedItem:
     @property
     def votes(self) -> list[str]:
         """The values of the annotators."""
-        return [one.value for one in self.annotations]
+        return [annotation.value for annotation in self.annotations]
 
     @property
     def values(self) -> list[str]:
         """The values that count as people's: the adjudicated ones where there are any, else the votes."""
-        return [one.value for one in self.adjudications] or self.votes
+        return [annotation.value for annotation in self.adjudications] or self.votes
 
     @property
     def differs(self) -> bool:
@@ -167,8 +167,8 @@ def table_metrics(reference: str, other: str, scale: Scale) -> dict[str, Metric]
     size = len(scale.values)
 
     def over(columns: ScoreColumns) -> Mask:
-        given = ~np.isnan(columns.number(reference))
-        return given if other == JUDGE else given & ~np.isnan(columns.number(other))
+        judged = ~np.isnan(columns.number(reference))
+        return judged if other == JUDGE else judged & ~np.isnan(columns.number(other))
 
     def components(columns: ScoreColumns) -> Numbers:
         cell = columns.number(reference) * size + columns.number(other)
@@ -176,8 +176,10 @@ def table_metrics(reference: str, other: str, scale: Scale) -> dict[str, Metric]
         return np.where(np.isnan(cell)[:, None], np.nan, hits)
 
     return {
-        one.__name__: Metric(f"{reference} {other} {one.__name__}", over, components, _from_sums(one, size), ())
-        for one in (_BINARY if scale.positive else _NOMINAL)
+        coefficient.__name__: Metric(
+            f"{reference} {other} {coefficient.__name__}", over, components, _from_sums(coefficient, size), ()
+        )
+        for coefficient in (_BINARY if scale.positive else _NOMINAL)
     }
 
 

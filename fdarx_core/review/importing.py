@@ -223,7 +223,7 @@ def _annotation(review: Review, items: Mapping[str, ReviewItem], place: str, row
     seconds = row.get("seconds", 0.0)
     if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
         raise StorageError(f"{place}: seconds is {seconds!r}, not a duration; hand in the file as it was saved")
-    review_id, annotator, given = (_text(row[name]) for name in ("review", "annotator", "value"))
+    review_id, annotator, written = (_text(row[name]) for name in ("review", "annotator", "value"))
     item_id, review_id = _text(row["id"]).removeprefix("item-"), review_id.removeprefix("review-")
     if review_id != review.digest:
         what = f"of review {review_id!r}" if review_id else "without a review's id"
@@ -242,10 +242,10 @@ def _annotation(review: Review, items: Mapping[str, ReviewItem], place: str, row
     letters = dict(zip(_LETTERS, verdicts, strict=False)) if len(verdicts) <= len(_LETTERS) else {}
     texts = {text.casefold(): value for value, text in REVIEW_TASKS[item.task].options.items()}
     values = {"": "", **letters, **texts, **{choice.casefold(): choice for choice in item.choices}}
-    value = values.get(given.casefold())
+    value = values.get(written.casefold())
     if value is None:
         raise ValueError(
-            f"{place}: {given!r} is not a value of item {item.id} ({item.task}); give one of "
+            f"{place}: {written!r} is not a value of item {item.id} ({item.task}); give one of "
             f"{', '.join(item.choices)}, or leave it empty"
         )
     return Annotation(
@@ -296,7 +296,7 @@ def import_feedback(address: str, files: Sequence[str], versions: Mapping[str, s
             rows.append({"remark": "", **row, "key": str(row.get("key") or ANONYMOUS)})
     items = [_judged_answer(row) for row in rows]
     review = _with_items(Location(address), items, [row["key"] for row in rows], versions)
-    known = {(given.annotator, given.item_id): given.value for given in review.annotations()}
+    known = {(annotation.annotator, annotation.item_id): annotation.value for annotation in review.annotations()}
     last = {(row["key"], item.id): row for row, item in zip(rows, items, strict=True)}
     changed = sum(known.get(key, row["verdict"]) != row["verdict"] for key, row in last.items())
     lines = [

@@ -197,8 +197,8 @@ def factuality_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum
                 "statement": claim.resolved,
                 "decision": verdict.verdict if verdict.verdict in REVIEW_TASKS[CLAIM_TASK].choices else "",
                 "because": _reason(verdict.verdict, verdict.reason),
-                "evidence": [one.text for one in near],
-                "context": _context([(" · ".join(filter(None, (one.title, one.section))), one.text) for one in near]),
+                "evidence": [passage.text for passage in near],
+                "context": _context([(_heading(passage), passage.text) for passage in near]),
                 "judge": method["engine"],
             }
         for flag in read_records(run.file(f"flags/{part}"), SafetyFlag):
@@ -226,7 +226,9 @@ def _read_judge_inputs(run: RunDirectory, part: str, question_ids: Collection[st
     for question in questions:
         if question.set_id not in labels:
             raise StorageError(_INCOMPLETE.format(question.id))
-    return {one.id: (one, labels[one.set_id], passages.get(one.set_id, [])) for one in questions}
+    return {
+        question.id: (question, labels[question.set_id], passages.get(question.set_id, [])) for question in questions
+    }
 
 
 def _ids_by_file(rows: Sequence[tuple[SampleUnit, Stratum]]) -> dict[tuple[str, str], set[str]]:
@@ -321,6 +323,10 @@ def _graded_item(
         judge=grade.judge,
         fraction=stratum.fraction / unit.predictions,
     )
+
+
+def _heading(passage: Evidence) -> str:
+    return " · ".join(filter(None, (passage.title, passage.section)))
 
 
 def _context(passages: Sequence[tuple[str, str]]) -> str:

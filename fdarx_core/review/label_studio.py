@@ -136,18 +136,18 @@ def _read_task(place: str, row: Mapping[str, Any]) -> tuple[dict[str, Any], list
 
 
 def _responses(row: Mapping[str, Any]) -> Iterator[Response]:
-    given: list[tuple[Any, Any, Any, Mapping[str, Any]]] = []
+    marks: list[tuple[Any, Any, Any, Mapping[str, Any]]] = []
     if "data" in row:
-        for one in row.get("annotations") or []:
-            values = {result.get("from_name"): result.get("value", {}) for result in one.get("result") or []}
+        for annotation in row.get("annotations") or []:
+            values = {result.get("from_name"): result.get("value", {}) for result in annotation.get("result") or []}
             mark, remark = values.get(_MARK, {}).get("choices"), values.get(_REMARK, {}).get("text")
-            given.append((one.get("completed_by"), mark, remark, one))
+            marks.append((annotation.get("completed_by"), mark, remark, annotation))
     elif row.get("annotation_id") is not None:  # JSON_MIN: a row for each annotation, and for each task without any
-        given.append((row.get("annotator"), row.get(_MARK), row.get(_REMARK), row))
-    for user, mark, remark, one in given:
+        marks.append((row.get("annotator"), row.get(_MARK), row.get(_REMARK), row))
+    for user, mark, remark, annotation in marks:
         names = [user.get(name) for name in ("id", "email", "first_name")] if isinstance(user, Mapping) else [user]
-        said = {"value": _text(mark), "remark": _text(remark), "seconds": one.get("lead_time") or 0.0}
-        yield names, said, bool(one.get("was_cancelled"))
+        said = {"value": _text(mark), "remark": _text(remark), "seconds": annotation.get("lead_time") or 0.0}
+        yield names, said, bool(annotation.get("was_cancelled"))
 
 
 def _text(value: Any) -> str:
@@ -155,5 +155,5 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         value = value.get("choices") or value.get("text")
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return " / ".join(_text(one) for one in value)
+        return " / ".join(_text(part) for part in value)
     return "" if value is None else str(value)

@@ -76,12 +76,12 @@ class Review:
 
     def disagreements(self) -> list[AnnotatedItem]:
         """Return the items whose marks differ, or are unsure, with all their marks."""
-        marks = [one for one in self.annotations() if not one.adjudicated]
-        return [one for one in collect_votes(self.items(), marks) if one.differs]
+        marks = [mark for mark in self.annotations() if not mark.adjudicated]
+        return [annotated for annotated in collect_votes(self.items(), marks) if annotated.differs]
 
     def adjudicated(self) -> set[str]:
         """Return the ids of the items with an adjudicated verdict."""
-        return {one.item_id for one in self.annotations() if one.adjudicated and one.value != UNSURE}
+        return {mark.item_id for mark in self.annotations() if mark.adjudicated and mark.value != UNSURE}
 
     def annotations(self) -> list[Annotation]:
         """Return the imported annotations, one for each annotator and item, sorted by both."""

@@ -191,8 +191,8 @@ def _checked_models(
     run: RunDirectory, cells: Collection[tuple[str, str]], models: Collection[str], settings: Collection[str]
 ) -> list[str]:
     known = {"model": {model for model, _ in cells}, "setting": {setting for _, setting in cells}}
-    for kind, given in (("model", models), ("setting", settings)):
-        if unknown := sorted({*given} - known[kind]):
+    for kind, wanted in (("model", models), ("setting", settings)):
+        if unknown := sorted({*wanted} - known[kind]):
             listed = ", ".join(sorted(known[kind]))
             raise StorageError(f"{run.root} has no {kind} {unknown[0]}; known are {listed}")
     return sorted(known["model"] & {*models} if models else known["model"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -89,13 +89,20 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     resamples: int = Field(10_000, ge=100)
     """number of bootstrap resamples; more give more stable intervals"""
 
-    @field_validator("weights", mode="after")
+    @field_validator("weights", "years", "evidence", mode="after")
     @classmethod
-    def _weigh(cls, given: str) -> str:
-        from fdarx_core.factuality.scores import Weights  # importing it takes longer than showing help may
+    def _readable(cls, text: str, info: ValidationInfo) -> str:
+        # importing these takes longer than showing help may
+        from fdarx_core.factuality.evidence.sources import parse_evidence
+        from fdarx_core.factuality.scores import Weights
 
-        Weights.read(given)
-        return given
+        readers: dict[str | None, Callable[[str], object]] = {
+            "weights": Weights.read,
+            "years": first_and_last,
+            "evidence": parse_evidence,
+        }
+        readers[info.field_name](text)
+        return text
 
     @field_validator("entailment", mode="after")
     @classmethod
@@ -106,20 +113,6 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
         named = info.data.get("claims", BASELINE)
         return default_engine().removeprefix("cross-encoder:") if named == BASELINE else str(named)
-
-    @field_validator("years", mode="after")
-    @classmethod
-    def _span(cls, given: str) -> str:
-        first_and_last(given)
-        return given
-
-    @field_validator("evidence", mode="after")
-    @classmethod
-    def _named(cls, given: str) -> str:
-        from fdarx_core.factuality.evidence.sources import parse_evidence
-
-        parse_evidence(given)
-        return given
 
     def open(self) -> OpenedJob:
         """Load the models, and read the answers and the evidence.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
@@ -91,12 +92,9 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
         several_gpus = load_library("torch").cuda.device_count() > 1
 
         def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> Training:
-            def run_all() -> None:
-                if self.cpus and executor.name == "local":
-                    load_library("torch").set_num_threads(self.cpus)
-                fine_tune(run, spec, pairs, rejects, executor, progress)
-
-            return Training(run, executor, run_all)
+            if self.cpus and executor.name == "local":
+                load_library("torch").set_num_threads(self.cpus)
+            return Training(run, executor, partial(fine_tune, run, spec, pairs, rejects, executor, progress))
 
         return OpenedJob(
             config={**self.model_dump(mode="json", exclude=_NOT_RESULTS), **identity},

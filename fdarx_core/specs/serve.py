@@ -222,9 +222,7 @@ class ServeSpec(ServiceSettings, RolesConfig, ModelsSpec):
         return ServiceConfig(
             corpora=self._corpora(),
             models=list(models.values()),
-            **self.model_dump(include=set(ModelRoles.model_fields)),
-            replicas=self.replicas,
-            poll_s=self.poll_s,
+            **self.model_dump(include={*ModelRoles.model_fields, "replicas", "poll_s"}),
             log_file=self.log,
             http=ServiceSettings.model_validate(http),
         )

@@ -127,9 +127,9 @@ def _cited(value: Any) -> list[int] | None:
     """Read numbers, and names such as PASSAGE_0012, [12] and PASSAGE_0003-PASSAGE_0005, from a list or one text."""
     if value is None:
         return None
-    items = re.split(r"[,;\n]", value.strip("[](){} ")) if isinstance(value, str) else value
-    if not isinstance(items, list):
-        items = [items]
+    if isinstance(value, str):
+        value = re.split(r"[,;\n]", value.strip("[](){} "))
+    items = value if isinstance(value, list) else [value]
     return list(dict.fromkeys(index for item in items for index in _indices(item)))
 
 
@@ -188,26 +188,18 @@ def _rows_of_log(location: Location) -> Iterator[FileRow]:
     if location.suffix == ".eval":
         yield from _inspect_rows(location)
         return
-    model = _lm_eval_model(location)
+    # lm-eval writes the model into the results of the same time, and names the folder after it.
+    time = location.name.removesuffix(location.suffix).rpartition("_")[2]
+    results, model = location.parent / f"results_{time}.json", location.parent.name
+    if results.exists():
+        try:
+            model = str(json.loads(results.read_bytes())["model_name"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"{results} has no model_name ({error!r}), which lm-eval writes; restore it") from error
     for line in read_json_lines(location):
         replies, doc = line.row.get("filtered_resps"), line.row.get("doc")
         reply = replies[0] if isinstance(replies, list) and replies else None
         yield _row(line.place, doc, model, reply, "stop", line.fault)
-
-
-def _lm_eval_model(location: Location) -> str:
-    """Return the model of a samples file: lm-eval writes it into the results of the same time, and names the folder
-    after it."""
-    time = location.name.removesuffix(location.suffix).rpartition("_")[2]
-    results = location.parent / f"results_{time}.json"
-    if not results.exists():
-        return location.parent.name
-    try:
-        return str(json.loads(results.read_bytes())["model_name"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(
-            f"{results} has no model_name ({error!r}), which lm-eval writes; restore the file"
-        ) from error
 
 
 def _inspect_rows(location: Location) -> Iterator[FileRow]:

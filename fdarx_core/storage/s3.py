@@ -46,15 +46,10 @@ def upload(stream: BinaryIO, bucket: str, key: str) -> None:
 
 _BUFFER = 64 * 1024
 """About the size of one label's archive in a bulk release: more would fetch archives that other workers read."""
-
 _FIRST_RANGE = 256 * 1024
 """Most labels and most parts of a run are not longer."""
-
-
 _CHANGED = ("PreconditionFailed", "412", "ConditionalRequestConflict", "409", "NoSuchKey", "404")
 """Replies to a conditional write of an object that is not the expected one, or that others write now."""
-
-
 _TOO_LARGE = ("InvalidRequest", "EntityTooLarge", "413")
 """Replies to the copy of an object above 5 GiB in one request."""
 
@@ -121,7 +116,7 @@ def open_output(address: str) -> Iterator[BinaryIO]:
 
 
 stage = open_output
-"""A staged object is one like all others."""
+"""Staged objects are written as all others."""
 
 
 def move(source: str, address: str, tag: str) -> bool:
@@ -131,19 +126,14 @@ def move(source: str, address: str, tag: str) -> bool:
 
     def copy() -> bool:
         try:
-            try:
-                client().copy_object(Bucket=bucket, Key=key, CopySource=origin, CopySourceIfMatch=tag)
-            except Exception as error:
-                if not has_code(error, *_TOO_LARGE):
-                    raise
-                client().copy(origin, bucket, key, ExtraArgs={"CopySourceIfMatch": tag})  # in several requests
+            client().copy_object(Bucket=bucket, Key=key, CopySource=origin, CopySourceIfMatch=tag)
         except Exception as error:
-            if has_code(error, *_CHANGED):
-                return False
-            raise
+            if not has_code(error, *_TOO_LARGE):
+                raise
+            client().copy(origin, bucket, key, ExtraArgs={"CopySourceIfMatch": tag})  # in several requests
         return True
 
-    moved = bool(tag) and with_retries("write", address, copy)
+    moved = bool(tag) and with_retries("write", address, copy, unless=(_CHANGED, False))
     if moved:
         with suppress(StorageError):  # what stays is hidden, and deleted by the next job
             delete(source)
@@ -163,14 +153,12 @@ def replace(address: str, data: bytes, tag: str) -> bool:
         try:
             client().put_object(Bucket=bucket, Key=key, Body=data, **condition)
         except Exception as error:
-            if has_code(error, *_CHANGED):
-                return False
             if not has_code(error, "NotImplemented", "501"):
                 raise
             client().put_object(Bucket=bucket, Key=key, Body=data)
         return True
 
-    return with_retries("write", address, put)
+    return with_retries("write", address, put, unless=(_CHANGED, False))
 
 
 def delete(address: str) -> None:
@@ -262,13 +250,11 @@ def _head(address: str) -> Any:
         try:
             return client().head_object(Bucket=bucket, Key=key)
         except Exception as error:
-            if has_code(error, "404", "NoSuchKey"):
-                return None
             if has_code(error, "400", "403"):  # only a GET tells why: the reply to a refused HEAD has a status alone
                 client().get_object(Bucket=bucket, Key=key, Range="bytes=0-0")
             raise
 
-    return with_retries("read", address, ask)
+    return with_retries("read", address, ask, unless=(("404", "NoSuchKey"), None))
 
 
 def _first_range(address: str) -> tuple[int, str, bytes]:
@@ -276,18 +262,14 @@ def _first_range(address: str) -> tuple[int, str, bytes]:
     bucket, key = _split(address)
 
     def ask() -> tuple[int, str, bytes]:
-        try:
-            got = client().get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{_FIRST_RANGE - 1}")
-        except Exception as error:
-            if has_code(error, "416", "InvalidRange"):  # no range can be read of an empty object
-                return 0, "", b""
-            raise
+        got = client().get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{_FIRST_RANGE - 1}")
         beginning = bytes(got["Body"].read())
         return int(got.get("ContentRange", f"/{len(beginning)}").rpartition("/")[2]), str(got["ETag"]), beginning
 
     if not key:
         raise _no_object(address)
-    return with_retries("read", address, ask)
+    # No range can be read of an empty object.
+    return with_retries("read", address, ask, unless=(("416", "InvalidRange"), (0, "", b"")))
 
 
 def _no_object(address: str) -> StorageError:

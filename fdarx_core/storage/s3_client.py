@@ -6,7 +6,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -127,13 +127,16 @@ _SHORTEST_S, _LONGEST_S = 0.1, 4.0
 T = TypeVar("T")
 
 
-def with_retries(action: str, address: str, request: Callable[[], T]) -> T:
+def with_retries(
+    action: str, address: str, request: Callable[[], T], unless: tuple[Collection[str], T] | None = None
+) -> T:
     """Return the result of a request, repeated after transient failures.
 
     Args:
         action: for the error message: "cannot ACTION ADDRESS: …".
         address: the same.
         request: the request.
+        unless: codes of the server that are no failure, and the result that they stand for.
 
     Raises:
         StorageError: the request failed for good, or the retries are used up.
@@ -143,6 +146,9 @@ def with_retries(action: str, address: str, request: Callable[[], T]) -> T:
         try:
             result = request()
         except _REPORTED as error:
+            if unless and has_code(error, *unless[0]):
+                SERVER_STATE.answered()
+                return unless[1]
             if has_code(error, *_EXPIRED) and not renewed:  # they may have been renewed since the client was made
                 client.cache_clear()
                 renewed = True

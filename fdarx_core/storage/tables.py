@@ -175,21 +175,20 @@ def read_rows(location: Location, wanted: str, *, blank: Collection[str] = ()) -
     elif suffix == ".csv":
         yield from _csv(location, blank)
     else:
-        rows = _json_list(location, wanted) if suffix == ".json" else read_table(location).to_pylist()
+        rows: Any = read_table(location).to_pylist() if suffix == ".parquet" else _json(location)
+        if not isinstance(rows, list):
+            raise StorageError(f"{location} holds no list; give a list of objects with {wanted}")
         for number, row in enumerate(rows, 1):
             is_object = isinstance(row, dict)
             fault = None if is_object else InputError("not_an_object", "the list holds something else here")
             yield FileRow(f"{location.name}:{number}", row if is_object else {}, fault)
 
 
-def _json_list(location: Location, wanted: str) -> list[Any]:
+def _json(location: Location) -> Any:
     try:
-        rows = _decoded(location.read_bytes())
+        return _decoded(location.read_bytes())
     except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); a file with an object a line is named .jsonl") from error
-    if not isinstance(rows, list):
-        raise StorageError(f"{location} holds no list; give a list of objects with {wanted}")
-    return rows
 
 
 def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:

@@ -1,4 +1,4 @@
-"""Which sentences have a verb, and which can be read without other sentences."""
+"""Checks whether a sentence has a verb, and whether it can be read without other sentences."""
 
 from __future__ import annotations
 

@@ -107,21 +107,17 @@ def find_quantities(text: str) -> list[tuple[int, int, Quantity]]:
     """Return (start, end, quantity) of each quantity of a normalized text, in order."""
     quantities: list[tuple[int, int, Quantity]] = []
     unit, spelt, start = ("", 1.0), "", len(text)
-    for one in reversed(list(_QUANTITY.finditer(text))):
-        numbered = _NUMBERED.search(text, max(0, one.start() - 20), one.start())
-        own = ("number", 1.0) if numbered and not one["unit"] else _unit(one)
-        if own or not _JOINED.fullmatch(text, one.end(), start):
-            unit, spelt = own or ("", 1.0), text[one.end("number") : one.end()]
-        start = one.start()
-        quantities.append((start, one.end(), _quantity(one, unit, f"{one['number']}{spelt}".strip(), text)))
+    for match in reversed(list(_QUANTITY.finditer(text))):
+        numbered = _NUMBERED.search(text, max(0, match.start() - 20), match.start())
+        own = ("number", 1.0) if numbered and not match["unit"] else _unit(match)
+        if own or not _JOINED.fullmatch(text, match.end(), start):
+            unit, spelt = own or ("", 1.0), text[match.end("number") : match.end()]
+        start, raw = match.start(), float(match["number"])
+        before = text[max(0, start - 30) : start]
+        bound = "<" if _BELOW.search(before) else ">" if _ABOVE.search(before) else ""
+        value, as_written = float(f"{raw * unit[1]:.9g}"), f"{match['number']}{spelt}".strip()
+        quantities.append((start, match.end(), Quantity(raw, value, unit[0], bound, as_written)))
     return quantities[::-1]
-
-
-def _quantity(found: re.Match[str], unit: tuple[str, float], spelt: str, text: str) -> Quantity:
-    raw = float(found["number"])
-    before = text[max(0, found.start() - 30) : found.start()]
-    bound = "<" if _BELOW.search(before) else ">" if _ABOVE.search(before) else ""
-    return Quantity(raw, float(f"{raw * unit[1]:.9g}"), unit[0], bound, spelt)
 
 
 def _unit(found: re.Match[str]) -> tuple[str, float] | None:

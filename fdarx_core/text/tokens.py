@@ -153,18 +153,14 @@ def normalize(text: str, *, literal: bool = False) -> str:
             text = _REFERENCE.sub(" ", text)
         text = _MARK.sub(" ", text)
     text = _THOUSANDS.sub("", _SURFACE.sub(" ", text) if "1.73" in text else text)
-    text = _with_figures(text)
-    if not literal:
-        text = _AT_MOST.sub("at most ", text)
-    return _DEGREES.sub(r" °\1", text) if "°" in text or "º" in text or "degree" in text else text
-
-
-def _with_figures(text: str) -> str:
-    """Return a lower-case text with figures for numbers in words: "half a gram" gives "0.5 gram"."""
     for pattern, number in _PARTS if "half" in text or "quarter" in text or "and a" in text else ():
         text = pattern.sub(number, text)
     text = _ONE.sub("1", _SPELT.sub(_spelt, text))
-    return _HUNDRED.sub(_hundreds, text) if "hundred" in text or "thousand" in text else text
+    if "hundred" in text or "thousand" in text:
+        text = _HUNDRED.sub(_hundreds, text)
+    if not literal:
+        text = _AT_MOST.sub("at most ", text)
+    return _DEGREES.sub(r" °\1", text) if "°" in text or "º" in text or "degree" in text else text
 
 
 def _spelt(found: re.Match[str]) -> str:

@@ -73,10 +73,10 @@ def answer_test_part(spec: TuningSpec, folder: str, pairs: Sequence[TrainingPair
     rows: list[TunedAnswer] = []
     for name, model, context in _models(spec, folder):
         with context:
-            for one, text in zip(pairs, generate_answers(model, tokenizer, pairs, spec.max_tokens), strict=True):
-                loss = answer_loss(model, tokenizer, one, one.answer)
-                worse = answer_loss(model, tokenizer, one, one.rejected) if one.rejected else None
-                about = one.id, one.group, name, one.question, one.answer
+            for pair, text in zip(pairs, generate_answers(model, tokenizer, pairs, spec.max_tokens), strict=True):
+                loss = answer_loss(model, tokenizer, pair, pair.answer)
+                worse = answer_loss(model, tokenizer, pair, pair.rejected) if pair.rejected else None
+                about = pair.id, pair.group, name, pair.question, pair.answer
                 rows.append(TunedAnswer(*about, text, loss, 0.0, rejected_loss=worse))
     models = AnswerSimilarity(spec.bertscore_model, spec.bertscore_layers, spec.cosine_model)
     measured = models.measure([row.answer for row in rows], [row.reference for row in rows])
@@ -141,7 +141,7 @@ def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) ->
 
     The key of a figure is model. Raises ValueError unless both models answered each question once.
     """
-    ids = [{one.id for one in rows if one.model == name} for name in _MODELS]
+    ids = [{row.id for row in rows if row.model == name} for name in _MODELS]
     if ids[0] != ids[1] or len(rows) != 2 * len(ids[0]):
         raise ValueError("the answers of the base model and the tuned one are not to the same questions, each once")
     metrics = [mean_metric(attrgetter(name), name) for name in MEASURES if rows and getattr(rows[0], name) is not None]
@@ -151,7 +151,7 @@ def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) ->
     columns = ScoreColumns(table)
     masks = [columns.is_in("model", name) for name in _MODELS]
     slices = [[(metric, mask) for mask in masks] for metric in metrics]
-    means = estimate(columns, [one for pair in slices for one in pair], seed=seed, resamples=resamples)
+    means = estimate(columns, [side for pair in slices for side in pair], seed=seed, resamples=resamples)
     differ = contrast(columns, [(tuned, base) for base, tuned in slices], seed=seed, resamples=resamples)
     names = [metric.name for metric in metrics]
     sides = {"first": {"model": TUNED}, "second": {"model": BASE}}
@@ -168,22 +168,27 @@ def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) ->
 
 def write_changes(run: RunDirectory, changes: Sequence[Change]) -> None:
     """Store the figures and the differences of changes in a run."""
-    write_records(run.file("figures.parquet"), [one for _, *means, _ in changes for one in means], Figure)
+    write_records(run.file("figures.parquet"), [figure for _, *means, _ in changes for figure in means], Figure)
     write_records(run.file("differences.parquet"), [difference for *_, difference in changes], Difference)
 
 
 def stored_changes(run: RunDirectory) -> list[Change]:
     """Return the changes that `write_changes` stored."""
-    means = {(one.metric, one.keys["model"]): one for one in read_records(run.file("figures.parquet"), Figure)}
+    means = {
+        (figure.metric, figure.keys["model"]): figure for figure in read_records(run.file("figures.parquet"), Figure)
+    }
     differences: Iterable[Difference] = read_records(run.file("differences.parquet"), Difference)
-    return [(one.metric, means[one.metric, BASE], means[one.metric, TUNED], one) for one in differences]
+    return [
+        (difference.metric, means[difference.metric, BASE], means[difference.metric, TUNED], difference)
+        for difference in differences
+    ]
 
 
 def change_lines(changes: Iterable[Change]) -> list[str]:
     """Return each change in a line: the name of its measure, both means, and the difference."""
     lines = []
-    for measure, base, tuned, one in changes:
-        interval = "" if one.low is None else f" [{one.low:+.3f}, {one.high:+.3f}]"
+    for measure, base, tuned, difference in changes:
+        interval = "" if difference.low is None else f" [{difference.low:+.3f}, {difference.high:+.3f}]"
         means = f"base {base.value:.3f}  tuned {tuned.value:.3f}"
-        lines.append(f"{MEASURES[measure]:<22} {means}  difference {one.value:+.3f}{interval}")
+        lines.append(f"{MEASURES[measure]:<22} {means}  difference {difference.value:+.3f}{interval}")
     return lines

@@ -123,7 +123,10 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
                 pairs.append(TrainingPair(row.id, row.question, row.answer, row.set_id))
     else:
         questions, rejects = read_questions(place)
-        pairs = [TrainingPair(one.id, one.question, one.references[0], one.title or one.id) for one in questions]
+        pairs = [
+            TrainingPair(question.id, question.question, question.references[0], question.title or question.id)
+            for question in questions
+        ]
     kept: list[TrainingPair] = []
     for pair in pairs:
         if answer := _ANSWER_PREFIX.sub("", pair.answer).strip():
@@ -187,7 +190,7 @@ def near_duplicate_groups(pairs: Sequence[TrainingPair]) -> list[list[int]]:
     for first, second in chain(
         near_duplicates(asked, MIN_SIMILARITY),
         near_duplicates(both, MIN_SIMILARITY),
-        ((long[one], long[other]) for one, other in of_long),
+        ((long[first], long[other]) for first, other in of_long),
     ):
         parent[root(first)] = root(second)
     groups: dict[int, list[int]] = {}
@@ -224,8 +227,8 @@ def near_duplicates(texts: Sequence[str], least: float) -> Iterator[tuple[int, i
         similarity = process.cdist(
             rows, ordered[start:end], scorer=scorer, score_cutoff=least, dtype=np.float64, workers=-1
         )
-        for one, other in zip(*np.nonzero(np.triu(similarity >= least, k=1)), strict=True):
-            yield indices[start + one], indices[start + other]
+        for row, other in zip(*np.nonzero(np.triu(similarity >= least, k=1)), strict=True):
+            yield indices[start + row], indices[start + other]
 
 
 def read_preferences(place: str) -> tuple[list[TrainingPair], list[Reject]]:
@@ -247,7 +250,7 @@ def read_preferences(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     answers = _graded_answers(run)
     pairs: list[TrainingPair] = []
     rejects: list[Reject] = []
-    for question in (one for part in run.parts("questions") for one in read_records(part, QuestionAnswer)):
+    for question in (question for part in run.parts("questions") for question in read_records(part, QuestionAnswer)):
         wrong = sorted(answers[question.id, "incorrect"]) if question.answerable else []
         if not wrong:
             reason = "no_incorrect_answer" if question.answerable else "refusal"
@@ -276,10 +279,12 @@ def _graded_answers(run: RunDirectory) -> defaultdict[tuple[str, str], set[str]]
     for model in sorted({cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)}):
         for part in run.parts(f"predictions/{model}"):
             grades = run.file(f"grades/{model}/{part.name}")
-            graded = {one.prediction_id: one.outcome for one in read_records(grades, Grade)} if grades.exists() else {}
-            for one in read_records(part, Prediction):
-                if one.outcome == "answered" and one.answer.strip():
-                    found[one.question_id, graded.get(one.id, "")].add(one.answer.strip())
+            graded = (
+                {grade.prediction_id: grade.outcome for grade in read_records(grades, Grade)} if grades.exists() else {}
+            )
+            for prediction in read_records(part, Prediction):
+                if prediction.outcome == "answered" and prediction.answer.strip():
+                    found[prediction.question_id, graded.get(prediction.id, "")].add(prediction.answer.strip())
     return found
 
 
@@ -289,7 +294,7 @@ def distractors(rows: LabelRows, most: int) -> list[list[Passage]]:
     Left out are the gold passages, near copies of them, and passages that have the words of the answer.
     """
     passages = list(rows.passages.values())
-    asked = Queries([one.question for one in rows.questions])
+    asked = Queries([question.question for question in rows.questions])
     rankings = get_retriever("bm25").rank(asked, Collection([*map(passage_search_text, passages)]), _DEPTH)
     found = []
     for question, ranked in zip(rows.questions, rankings, strict=True):
@@ -346,6 +351,6 @@ def cited_answer(question: QuestionAnswer, gold: Mapping[int, Chunk]) -> str:
         return DOCUMENTS_SAY_NOTHING
     cited = []
     for sentence in split_sentences(question.answer, "answer") or [question.answer]:
-        number = max(gold, key=lambda one: word_overlap(sentence, gold[one].text))
+        number = max(gold, key=lambda number: word_overlap(sentence, gold[number].text))
         cited.append(f"{sentence.rstrip('. ')} [{number}].")
     return " ".join(cited)

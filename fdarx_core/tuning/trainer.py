@@ -96,7 +96,9 @@ def newest_checkpoint(folder: Path, *, clean: bool = True) -> str | None:
     The state also names the best checkpoint by its path, which is corrected where the folder has moved. `clean` deletes
     checkpoints whose state cannot be read: the process was killed while it wrote them.
     """
-    for place in sorted(folder.glob("checkpoint-*"), key=lambda one: int(one.name.rpartition("-")[2]), reverse=True):
+    for place in sorted(
+        folder.glob("checkpoint-*"), key=lambda place: int(place.name.rpartition("-")[2]), reverse=True
+    ):
         try:
             state = json.loads((place / STATE).read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -80,8 +80,8 @@ def verify(
         ModelsError: for a language model without an address.
     """
     judge = open_engine(engine)
-    judgements = judge.judge([one if isinstance(one, TextPair) else TextPair(*one) for one in pairs])
-    return [verdict_of(one, judge.name, threshold) for one in judgements]
+    judgements = judge.judge([pair if isinstance(pair, TextPair) else TextPair(*pair) for pair in pairs])
+    return [verdict_of(judgement, judge.name, threshold) for judgement in judgements]
 
 
 def open_engine(engine: str | Model | VerificationEngine) -> VerificationEngine:

@@ -137,7 +137,7 @@ class BatchRunner:
         padded = self._torch.nn.utils.rnn.pad_sequence
         return {
             name: padded(
-                [self._torch.tensor(one[name]) for one in inputs],
+                [self._torch.tensor(tokens[name]) for tokens in inputs],
                 batch_first=True,
                 padding_value=self._padding.get(name, 0),
             ).to(self._model.device)
@@ -174,7 +174,7 @@ class CrossEncoder:
 
     def judge(self, pairs: Sequence[TextPair]) -> list[Judgement]:
         """Return one judgement for each pair, in order: that of `infer`, unless `check_numbers` objects."""
-        return [check_numbers(pair, one) for pair, one in zip(pairs, self.infer(pairs), strict=True)]
+        return [check_numbers(pair, judgement) for pair, judgement in zip(pairs, self.infer(pairs), strict=True)]
 
     def infer(self, pairs: Sequence[TextPair]) -> list[Judgement]:
         """Return the model's own judgement for each pair, in order.
@@ -186,8 +186,8 @@ class CrossEncoder:
         # pairs that differ in nothing that the model reads are judged once
         distinct = list(dict.fromkeys(TextPair(pair.premise, pair.hypothesis) for pair in pairs))
         inputs = dict(zip(distinct, model_inputs(self._tokenizer, self._longest, distinct), strict=True))
-        flat = [one for found in inputs.values() if not isinstance(found, Unjudged) for one in found]
-        outcomes = iter(zip(flat, self._runner.probabilities([one.tokens for one in flat]), strict=True))
+        flat = [read for found in inputs.values() if not isinstance(found, Unjudged) for read in found]
+        outcomes = iter(zip(flat, self._runner.probabilities([read.tokens for read in flat]), strict=True))
         judged = {
             pair: found if isinstance(found, Unjudged) else best([next(outcomes) for _ in found], self._classes)
             for pair, found in inputs.items()

@@ -93,15 +93,17 @@ def read_judged(response: Response, pairs: Sequence[TextPair]) -> list[Judgement
 
 
 def _inferences(reply: JudgeClaimReply, pairs: Sequence[TextPair]) -> list[Judgement]:
-    numbers = sorted(one.passage for one in reply.verdicts)
+    numbers = sorted(verdict.passage for verdict in reply.verdicts)
     if numbers != list(range(1, len(pairs) + 1)):
         raise Unparsable("wrong_passages", f"verdicts on {numbers}, due were 1 to {len(pairs)}")
     found = list[Judgement]()
-    for pair, one in zip(pairs, sorted(reply.verdicts, key=lambda verdict: verdict.passage), strict=True):
-        supported, contradicted = float(one.verdict == "supported"), float(one.verdict == "contradicted")
-        neutral, place = 1 - supported - contradicted, _place_of(one.quote, pair.premise)
-        other_drug = one.verdict == "other_drug"
-        found.append(check_numbers(pair, Inference(supported, neutral, contradicted, *place, one.reason, other_drug)))
+    for pair, judged in zip(pairs, sorted(reply.verdicts, key=lambda verdict: verdict.passage), strict=True):
+        supported, contradicted = float(judged.verdict == "supported"), float(judged.verdict == "contradicted")
+        neutral, place = 1 - supported - contradicted, _place_of(judged.quote, pair.premise)
+        other_drug = judged.verdict == "other_drug"
+        found.append(
+            check_numbers(pair, Inference(supported, neutral, contradicted, *place, judged.reason, other_drug))
+        )
     return found
 
 

@@ -78,7 +78,7 @@ def default_engine() -> str:
         return "exact"
     if directory:
         return f"cross-encoder:{directory}"
-    return next((f"cross-encoder:{name}" for name, one in NAMED_MODELS.items() if _is_cached(one)), "exact")
+    return next((f"cross-encoder:{name}" for name, model in NAMED_MODELS.items() if _is_cached(model)), "exact")
 
 
 def _is_cached(model: NamedModel) -> bool:
@@ -127,7 +127,7 @@ def classes_of(model: str, outputs: Sequence[str], given: Sequence[str] | None =
         raise ModelMissing(f"{OPTION} {','.join(given)}: {model} has {len(outputs)} outputs ({', '.join(outputs)})")
     names = outputs if given is None else given
     letters = [_NOT_LETTER.sub("", name.lower()) for name in names]
-    kinds = [next((kind for kind, written in _KINDS.items() if written.match(one)), "") for one in letters]
+    kinds = [next((kind for kind, written in _KINDS.items() if written.match(name)), "") for name in letters]
     if sorted(kinds) == ["contradiction", "entailment", "neutral"]:
         return OutputClasses(kinds.index("entailment"), kinds.index("neutral"), kinds.index("contradiction"))
     if sorted(kinds) == ["entailment", "not_entailment"]:
@@ -234,7 +234,7 @@ def _longest(network: Any, tokenizer: Any) -> int:
         if name.endswith("embeddings.position_embeddings") and getattr(module, "padding_idx", None) is not None:
             # RoBERTa's kind counts positions from the one after the padding's
             found.append(module.num_embeddings - module.padding_idx - 1)
-    known = [int(one) for one in found if one and 0 < one < _UNBOUNDED]
+    known = [int(length) for length in found if length and 0 < length < _UNBOUNDED]
     return min(known, default=_USUAL_LONGEST)
 
 
@@ -255,7 +255,7 @@ class OnnxClassifier:
         options.intra_op_num_threads = 1
         self.threads: int = self._torch.get_num_threads()
         self._session = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        self._names = [one.name for one in self._session.get_inputs()]
+        self._names = [tensor.name for tensor in self._session.get_inputs()]
         self.device, self.dtype = self._torch.device("cpu"), self._torch.float32
 
     def __call__(self, **inputs: Any) -> SimpleNamespace:
@@ -329,6 +329,6 @@ def _first_token(network: Any) -> AbstractContextManager[Any]:
     except AttributeError:
         return nullcontext()
     handle: AbstractContextManager[Any] = output.register_forward_pre_hook(
-        lambda _, given: tuple(one[:, :1] for one in given)
+        lambda _, states: tuple(states[:, :1] for states in states)
     )
     return handle

@@ -45,19 +45,23 @@ def number_not_in(statement: str, texts: Iterable[str], plain: Collection[float]
     calls half. Each text is read once, and then kept.
     """
     intervals, rest, _ = _numbers(statement)
-    said = [one for _, _, one in find_quantities(rest)]
-    compared = [one for one in said if one.unit or one.bound or (one.raw >= LEAST_PLAIN and one.raw not in plain)]
+    said = [quantity for _, _, quantity in find_quantities(rest)]
+    compared = [
+        quantity
+        for quantity in said
+        if quantity.unit or quantity.bound or (quantity.raw >= LEAST_PLAIN and quantity.raw not in plain)
+    ]
     if not (compared or intervals.stated):
         return ""
     read = [_numbers(text) for text in texts if text]
     meant = frozenset[float]().union(*(known.meant for known, _, _ in read))
     known = [quantity for _, _, held in read for quantity in held]
-    for one in compared:
-        period = one.raw == 1 and one.unit == "h" and one.value in meant  # "in one day" for "a day"
-        if not period and not _is_held(one, known):
+    for amount in compared:
+        period = amount.raw == 1 and amount.unit == "h" and amount.value in meant  # "in one day" for "a day"
+        if not period and not _is_held(amount, known):
             stated = [quantity for quantity in said if _is_held(quantity, known)]
-            if not _is_computed(one, stated, halved="half" in rest):
-                return one.text
+            if not _is_computed(amount, stated, halved="half" in rest):
+                return amount.text
     return next((f"every {hours:g} hours" for hours in sorted(intervals.stated - meant)), "")
 
 

@@ -8,7 +8,7 @@ from fdarx_core.generation.contexts import Context, GenerationConfig, make_conte
 from fdarx_core.generation.pairing import TopicPair
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.generation.terminology import Topic
-from fdarx_core.generation.topic_questions import topic_question, topic_wordings
+from fdarx_core.generation.topic_questions import topic_wordings
 from tests.generation.made_labels import (
     DOSAGE,
     INTERACTIONS,
@@ -59,7 +59,7 @@ def test_a_pair_of_topics_is_written_with_its_evidence_and_its_twin() -> None:
     assert PARTNER.answered is not None
     assert context.task == GENERATE_FACTUAL.name and context.passages == [0]
     assert item == {
-        "question": topic_question(PARTNER.answered, "Velorin", WORDING),
+        "question": WORDING.format(drug="Velorin", term=PARTNER.answered.name),
         "answer": DIGOXIN,
         "evidence": ["Velorin raised the AUC of digoxin by 22%.", "Monitor digoxin concentrations in all patients."],
         "type": "factual",
@@ -68,7 +68,7 @@ def test_a_pair_of_topics_is_written_with_its_evidence_and_its_twin() -> None:
             "kind": "absent",
             "entity": "lithium",
             "attribute": "",
-            "question": topic_question(Topic("partner", "lithium"), "Velorin", WORDING),
+            "question": WORDING.format(drug="Velorin", term="lithium"),
         },
     }
     assert context.template == WORDING

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from fdarx_core.filters.quotations import is_quoted
-from fdarx_core.generation.tasks import DIFFICULTIES, GENERATE_FACTUAL, GENERATE_MULTIHOP, RULES_VERSION, TASKS
+from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, RULES_VERSION, TASKS, Difficulty
 from fdarx_core.llm import Baseline, Task, ask
 
 DOSE = (
@@ -166,7 +166,7 @@ def test_examples_keep_the_rules_they_teach(name: str, example: Any) -> None:
         quotes = {0: item["evidence"]} if name == "generate_factual" else {0: item["evidence_a"], 1: item["evidence_b"]}
         assert all(quoted and is_quoted(one, shown[at]) for at, quoted in quotes.items() for one in quoted)
         if name == "generate_factual":
-            assert item["difficulty"] in DIFFICULTIES
+            assert item["difficulty"] in get_args(Difficulty)
             assert set(re.findall(r"\d+", item["answer"])) <= set(re.findall(r"\d+", seen))
         if item["twin"] is not None:
             twin = item["twin"]

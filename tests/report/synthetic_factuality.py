@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from random import Random
+from typing import Any
 
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.scores import ScoringMethod, Weights, score_of, verdicts_of
 from fdarx_core.factuality.tables import Summary, summarize
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, SafetyFlag, to_table
-from fdarx_core.report.answer_viewer import FactualityResults, ScoredAnswer
+from fdarx_core.report.answer_viewer import ScoredAnswer
 
 ENGINE = "exact"
 METHOD = ScoringMethod(
@@ -41,10 +42,10 @@ class SyntheticFactuality:
         rows = FactualityRows([one.score for one in self.answers], pairs, flags, METHOD)
         return summarize(rows, seed=3, resamples=50)
 
-    def results(self, summary: Summary | None = None) -> FactualityResults:
+    def results(self, summary: Summary | None = None) -> dict[str, Any]:
         """With the summary of another scoring where one is given: to work it out takes a second."""
-        return FactualityResults(
-            info={
+        return {
+            "info": {
                 "started": "2026-05-04T08:00:00+00:00",
                 "finished": "2026-05-04T08:12:30+00:00",
                 "config": {"seed": 3, "evidence": f"labels:{self._hostile or 'build'}", "k": 5},
@@ -52,11 +53,11 @@ class SyntheticFactuality:
                 "notes": ["No BERTScore: no model was given."],
                 "safety": "build",
             },
-            method=METHOD,
-            summary=summary or self.summary,
-            answers=iter(self.answers),
-            rejects={("read", "no_answer"): 3},
-        )
+            "method": METHOD,
+            "summary": summary or self.summary,
+            "answers": iter(self.answers),
+            "rejects": {("read", "no_answer"): 3},
+        }
 
     def _passage(self, number: int) -> Evidence:
         text = f"Passage {number}. {self._hostile} " + "Its tablets are swallowed whole 😀 with water. " * (

@@ -62,7 +62,8 @@ def test_unusable_replies_are_told_with_their_reason_and_remedy() -> None:
 def test_the_page_tells_it_on_top() -> None:
     made = SyntheticFactuality(questions=6)
     results = made.results()
-    page = factuality_page(replace(results, method=METHOD, answers=iter([answer("strong", supports=0.0)])))
+    weak = iter([answer("strong", supports=0.0)])
+    page = factuality_page(**{**results, "method": METHOD, "answers": weak})
     assert "did not find 1 of 1 claims supported" in page and "judges its own answers" in page
     assert page.index("What limits these figures") < page.index('id="summary"')
-    assert "What limits these figures" not in factuality_page(made.results())
+    assert "What limits these figures" not in factuality_page(**made.results())

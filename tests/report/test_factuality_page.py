@@ -27,7 +27,7 @@ def made() -> SyntheticFactuality:
 
 @pytest.fixture(scope="module")
 def page(made: SyntheticFactuality) -> str:
-    return factuality_page(made.results())
+    return factuality_page(**made.results())
 
 
 def parsed(page: str) -> Any:
@@ -82,14 +82,14 @@ def test_it_says_in_words_what_was_scored_and_how(made: SyntheticFactuality, pag
 
 def test_it_is_honest_about_rules(made: SyntheticFactuality, page: str) -> None:
     assert "not from a language model" in page
-    by_model = factuality_page(replace(made.results(), method=replace(METHOD, engine="some-nli")))
+    by_model = factuality_page(**{**made.results(), "method": replace(METHOD, engine="some-nli")})
     assert "not from a language model" not in by_model and "Judged by some-nli" in by_model
 
 
 def test_it_says_what_is_missing(made: SyntheticFactuality, page: str) -> None:
     results = made.results()
-    info = {**results.info, "ended": "2 parts have requests that failed for now"}
-    ended = text_of(parsed(factuality_page(replace(results, info=info))).find_class("notice")[0])
+    info = {**results["info"], "ended": "2 parts have requests that failed for now"}
+    ended = text_of(parsed(factuality_page(**{**results, "info": info})).find_class("notice")[0])
     assert ended == (
         "The run is not complete. 2 parts have requests that failed for now. The same command continues it."
     )
@@ -153,7 +153,7 @@ def test_a_pair_that_was_not_judged_has_no_probabilities_and_says_why(made: Synt
 
 def test_of_many_answers_a_balanced_sample_is_kept_and_the_page_stays_small(made: SyntheticFactuality) -> None:
     many = SyntheticFactuality(questions=230)
-    page = factuality_page(many.results(made.summary))
+    page = factuality_page(**many.results(made.summary))
     data = viewer_of(page)
     assert len(data["items"]) == SHOWN and f"shows {SHOWN} of {len(many.answers)} answers" in page
     models = [item["model"] for item in data["items"]]
@@ -162,21 +162,21 @@ def test_of_many_answers_a_balanced_sample_is_kept_and_the_page_stays_small(made
         (bool(item["flags"]) for item in data["items"]), reverse=True
     )
     assert len(page.encode()) < 10_000_000
-    assert data == viewer_of(factuality_page(many.results(made.summary)))
+    assert data == viewer_of(factuality_page(**many.results(made.summary)))
 
 
 def test_answers_that_are_long_leave_the_page_under_its_bound(made: SyntheticFactuality) -> None:
     long = SyntheticFactuality(questions=100)
     text = "Nothing of this is a claim. " * 2_000
     answers = [replace(one, answer=replace(one.answer, answer=one.answer.answer + text)) for one in long.answers]
-    page = factuality_page(replace(long.results(made.summary), answers=answers))
+    page = factuality_page(**{**long.results(made.summary), "answers": answers})
     assert 0 < len(viewer_of(page)["items"]) < len(answers)
     assert len(page.encode()) < 10_000_000
 
 
 def test_passages_beyond_the_budget_are_named_without_their_text(made: SyntheticFactuality) -> None:
     answers = [_with_own_passages(one) for one in made.answers]
-    page = factuality_page(replace(made.results(), answers=answers))
+    page = factuality_page(**{**made.results(), "answers": answers})
     data = viewer_of(page)
     lacking = [row for row in data["passages"] if row[3] is None]
     assert 0 < len(lacking) < len(data["passages"]) and len(page.encode()) < 10_000_000
@@ -197,7 +197,7 @@ def _with_own_passages(one: ScoredAnswer) -> ScoredAnswer:
 
 def test_texts_of_models_and_sources_stay_text() -> None:
     made = SyntheticFactuality(questions=20, hostile=HOSTILE)
-    page = factuality_page(made.results())
+    page = factuality_page(**made.results())
     tree = parsed(page)
     assert list(tree.iter("img")) == [] and page.count(HOSTILE) == 0
     assert not any("alert(1)" in (one.text_content() or "") for one in tree.iter("script") if not one.get("type"))
@@ -214,9 +214,9 @@ def test_scripts_put_nothing_in_as_markup(name: str) -> None:
 def test_a_scoring_of_which_nothing_came(made: SyntheticFactuality) -> None:
     empty = SyntheticFactuality(questions=0)
     results = empty.results()
-    page = factuality_page(results)
+    page = factuality_page(**results)
     assert "Nothing was measured." in page and "Not checked: no judge model." in page
-    assert "there are no safety flags" in factuality_page(replace(results, info={**results.info, "safety": ""}))
+    assert "there are no safety flags" in factuality_page(**{**results, "info": {**results["info"], "safety": ""}})
     assert text_of(parsed(page).get_element_by_id("answers")) == "Answers There are no answers."
 
 

@@ -41,7 +41,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def file(made: SyntheticFactuality, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("factuality") / "report.html"
-    path.write_text(factuality_page(made.results()), encoding="utf-8")
+    path.write_text(factuality_page(**made.results()), encoding="utf-8")
     return path
 
 

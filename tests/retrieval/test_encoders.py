@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.retrieval.encoders import EncoderInfo, fingerprint
+from fdarx_core.retrieval.index.segments import same_encoder
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ def test_place_card_and_download_marks_do_not_count(model: Path, tmp_path_factor
 
 def test_which_vectors_can_be_compared() -> None:
     made = EncoderInfo("minilm", "aa", 384)
-    assert made.is_compatible(EncoderInfo("a copy", "aa", 384, "query: "))
-    assert not made.is_compatible(EncoderInfo("minilm", "ab", 384))
-    assert not made.is_compatible(EncoderInfo("minilm", "aa", 384, normalised=False))
+    assert same_encoder(None, None) and not same_encoder(made, None)
+    assert same_encoder(made, EncoderInfo("a copy", "aa", 384, "query: "))
+    assert not same_encoder(made, EncoderInfo("minilm", "ab", 384))
+    assert not same_encoder(made, EncoderInfo("minilm", "aa", 384, normalised=False))

@@ -391,5 +391,5 @@ def test_each_hit_says_what_spl_says_of_its_label(real_names: IndexReader) -> No
     [found] = search_index(real_names, [SearchQuery("dose of Eliquis", 5, True)], ChunkFilter(), 5, "bm25", None)
     assert len(found) == 2
     for hit in found:
-        assert (hit.moieties, hit.version, hit.effective_date) == (["APIXABAN"], 7, "2026-04-24")
+        assert (hit.moieties, hit.label.version, hit.effective_date) == (["APIXABAN"], 7, "2026-04-24")
         assert (hit.section_code, hit.label.labeler, hit.url[-8:]) == ("34068-7", "Maker", "?setid=1")

@@ -10,6 +10,7 @@ import pytest
 
 from fdarx_core.retrieval import Collection, ModelDirectories, Queries, get_retriever, load_encoder, load_reranker
 from fdarx_core.retrieval.encoders import HeadedText, Reranker, SentenceEncoder, bge_reranker
+from fdarx_core.retrieval.index.segments import same_encoder
 from fdarx_core.retrieval.windows import windows
 from tests.retrieval import tiny_models, tiny_rerankers
 from tests.retrieval.index_chunks import single_windows
@@ -144,8 +145,8 @@ def test_info_says_which_model_it_is(prompted: str, bare: str) -> None:
         "find ",
         True,
     )
-    assert SentenceEncoder(prompted, instruction="other").info.is_compatible(info)
-    assert not SentenceEncoder(bare).info.is_compatible(info)
+    assert same_encoder(SentenceEncoder(prompted, instruction="other").info, info)
+    assert not same_encoder(SentenceEncoder(bare).info, info)
 
 
 def test_contriever_knows_no_difference(bare: str) -> None:

@@ -78,14 +78,14 @@ def parse_articles(data: bytes) -> list[Evidence]:
         raise ValueError(f"the reply reports an error: {clean(raw_text(reported))}")
     if root.tag != "PubmedArticleSet":
         raise ValueError(f"the reply is a {root.tag}, not a PubmedArticleSet")
-    found = [_article(one) for one in root.iter("MedlineCitation", "BookDocument")]
+    found = [_article(citation) for citation in root.iter("MedlineCitation", "BookDocument")]
     return [article for article in found if article.place]
 
 
 def _article(citation: Element) -> Evidence:
     """Return the article of a MedlineCitation or BookDocument, which have the same fields on different paths."""
     titles = (_text(citation.find(path)) for path in _TITLES)
-    title = next((one for one in titles if one and one.lower() != "[not available]."), "")
+    title = next((title for title in titles if title and title.lower() != "[not available]."), "")
     sections = []
     for element in citation.findall("Article/Abstract/AbstractText") or citation.findall("Abstract/AbstractText"):
         label = str(element.get("Label", "")).strip()
@@ -131,7 +131,7 @@ def pubmed_queries(query: ClaimQuery) -> list[str]:
         f"({' '.join(drug) or _any_of(subject)}) AND ({_any_of(others)})" if subject and others else "",
         _any_of([*subject, *others]),
     ]
-    return [f"({one}) AND {_CONDITIONS}" for one in dict.fromkeys(queries) if one]
+    return [f"({query}) AND {_CONDITIONS}" for query in dict.fromkeys(queries) if query]
 
 
 def _key_words(text: str, kind: int) -> list[str]:
@@ -176,16 +176,18 @@ def search_request(query: ClaimQuery, k: int = K, years: tuple[int, int] = YEARS
 def format_abstracts(articles: Sequence[Evidence], found: Sequence[str]) -> str:
     """Return the text of a response: the abstracts, best first, and the ids found that have no abstract or article."""
     abstracts = [
-        {"pmid": one.place, "title": one.title, "abstract": one.text, "year": one.year} for one in articles if one.text
+        {"pmid": article.place, "title": article.title, "abstract": article.text, "year": article.year}
+        for article in articles
+        if article.text
     ]
-    left_out = [pmid for pmid in found if pmid not in {one["pmid"] for one in abstracts}]
+    left_out = [pmid for pmid in found if pmid not in {abstract["pmid"] for abstract in abstracts}]
     return orjson.dumps({"abstracts": abstracts, "without_abstract": left_out}).decode()
 
 
 def read_abstracts(response: Response) -> list[Evidence]:
     """Return the abstracts found, best first. Raises Unparsable for a failed search."""
     try:
-        return [_evidence(**one) for one in orjson.loads(reply_text(response))["abstracts"]]
+        return [_evidence(**row) for row in orjson.loads(reply_text(response))["abstracts"]]
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, Unparsable):
             raise
@@ -345,7 +347,7 @@ class PubMed(AsyncEndpoint):
         options = {"retmode": "json", "retmax": str(limit), "sort": "relevance"}
         data = await self._get("esearch.fcgi", db="pubmed", term=term, **options, **dates)
         ids = _search_result(data).get("idlist")
-        if not isinstance(ids, list) or not all(isinstance(one, str) and one.isdecimal() for one in ids):
+        if not isinstance(ids, list) or not all(isinstance(pmid, str) and pmid.isdecimal() for pmid in ids):
             raise Failure(f"{TRANSIENT}wrong_shape", f"no list of PubMed ids: {data[:200]!r}")
         return ids[:limit]
 
@@ -355,7 +357,7 @@ class PubMed(AsyncEndpoint):
         if data.lstrip()[:1] == b"{":
             _search_result(data)
         try:
-            articles = {one.place: one for one in parse_articles(data)}
+            articles = {article.place: article for article in parse_articles(data)}
         except ValueError as error:
             raise Failure(f"{TRANSIENT}bad_reply", str(error)) from None
         if not articles:

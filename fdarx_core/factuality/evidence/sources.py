@@ -143,7 +143,7 @@ class PassageSearch:
         for passage in passages:
             distinct.setdefault(" ".join(passage.text.split()), passage)
         self._passages = list(distinct.values())
-        self._texts = ["\n".join(filter(None, (_heading(one), one.text))) for one in self._passages]
+        self._texts = ["\n".join(filter(None, (_heading(passage), passage.text))) for passage in self._passages]
         self._retriever = get_retriever(retriever, load_reranker(directories) if needs_reranker(retriever) else None)
         self._directories = directories
 
@@ -161,7 +161,7 @@ class PassageSearch:
 
     @cached_property
     def _collection(self) -> Collection:
-        headed = [HeadedText(_heading(one), one.text) for one in self._passages]
+        headed = [HeadedText(_heading(passage), passage.text) for passage in self._passages]
         vectors = {name: encoder.encode_passages(headed) for name, encoder in self._encoders.items()}
         return Collection(self._texts, vectors, matching_only=True)
 
@@ -219,7 +219,7 @@ class FileEvidence:
 
     def subjects(self, queries: Sequence[ClaimQuery]) -> list[Subject]:
         """See `EvidenceSource`."""
-        return [subject_of(query, lambda text: [one.name for one in self._names.find(text)]) for query in queries]
+        return [subject_of(query, lambda text: [found.name for found in self._names.find(text)]) for query in queries]
 
 
 def _evidence_of_row(row: dict[str, Any], fault: str, place: str) -> Evidence:
@@ -249,15 +249,15 @@ def _texts(value: Any) -> Iterator[str]:
     """Yield the texts of two words or more in a row, at any depth, except in fields that describe it."""
     if isinstance(value, str) and len(value.split()) > 1:
         yield value.strip()
-    inner = [one for key, one in value.items() if key.lower() not in _METADATA] if isinstance(value, dict) else value
-    for one in inner if isinstance(inner, list) else ():
-        yield from _texts(one)
+    inner = [part for key, part in value.items() if key.lower() not in _METADATA] if isinstance(value, dict) else value
+    for part in inner if isinstance(inner, list) else ():
+        yield from _texts(part)
 
 
 def _first(row: Mapping[str, Any], keys: Iterable[str]) -> str:
     """Return the first of the fields that holds a text or a whole number, "" where none does."""
     values = (row.get(key) for key in keys)
-    usable = (str(one).strip() for one in values if isinstance(one, str | int) and not isinstance(one, bool))
+    usable = (str(value).strip() for value in values if isinstance(value, str | int) and not isinstance(value, bool))
     return next(filter(None, usable), "")
 
 
@@ -294,7 +294,7 @@ class IndexEvidence:
             depth = k * _DEPTH_FACTOR
             named = tuple(self._index.label_drugs.drug_names(f"{query.question}\n{query.claim}"))
             choices = (ChunkFilter(set_id=query.set_id), ChunkFilter(drug=query.drug), ChunkFilter(drugs=named))
-            usable = (one for one in choices if one != ChunkFilter() and self._index.matching(one).any())
+            usable = (choice for choice in choices if choice != ChunkFilter() and self._index.matching(choice).any())
             hits = search_index(self._index, [search], next(usable, ChunkFilter()), depth, self._retriever, vector)
             for chunk in (hit.chunk for hit in pool_candidates(hits, [k])):
                 place = content_id("index", chunk.id, chunk.text), "index", chunk.title, chunk.text, chunk.id
@@ -360,7 +360,7 @@ class BuildEvidence:
         searched, found = scope or frozenset(self._names.drugs), list[Evidence]()
         for part in sorted({self._names.part_of[set_id] for set_id in searched}):
             passages = read_records(self._run.file(f"passages/{part}"), Passage)
-            for passage, lead in with_list_leads(one for one in passages if one.set_id in searched):
+            for passage, lead in with_list_leads(passage for passage in passages if passage.set_id in searched):
                 drug = self._names.drugs[passage.set_id]
                 found.append(evidence_of_passage(passage, drug, passage.table_header or lead))
         return PassageSearch(found, self._retriever, self._directories)

@@ -46,10 +46,7 @@ def section_quotas() -> dict[str, SectionQuota]:
 
 
 @cache
-def _roles_by_code() -> dict[str, str]:
-    return {code: role for role, codes in load_library("section_pairs")["sections"].items() for code in codes}
-
-
 def role_of(code: str) -> str:
     """Return the role of a section by its LOINC code, "" for a section without one."""
-    return _roles_by_code().get(code, "")
+    roles = load_library("section_pairs")["sections"]
+    return next((role for role, codes in roles.items() if code in codes), "")

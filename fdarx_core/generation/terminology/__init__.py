@@ -78,10 +78,10 @@ def terms() -> Mapping[str, TopicTerm]:
     return found
 
 
-def _joined(one: TopicTerm, other: TopicTerm) -> TopicTerm:
-    names = tuple(dict.fromkeys(one.names + other.names))
-    wider = tuple(probe for probe in dict.fromkeys(one.wider + other.wider) if probe not in names)
-    return TopicTerm(one.name, one.kinds | other.kinds, names, one.members, wider)
+def _joined(term: TopicTerm, other: TopicTerm) -> TopicTerm:
+    names = tuple(dict.fromkeys(term.names + other.names))
+    wider = tuple(probe for probe in dict.fromkeys(term.wider + other.wider) if probe not in names)
+    return TopicTerm(term.name, term.kinds | other.kinds, names, term.members, wider)
 
 
 @cache

@@ -165,8 +165,12 @@ def version_number(version: str) -> int:
 
 
 def same_encoder(encoder: EncoderInfo | None, other: EncoderInfo | None) -> bool:
-    """Return whether vectors of both encoders may stand in one index; None agrees with None."""
-    return encoder is other if encoder is None or other is None else encoder.is_compatible(other)
+    """Return whether vectors of both encoders may stand in one index; None agrees with None.
+
+    Only questions carry the instruction, which may differ.
+    """
+    compared = attrgetter("fingerprint", "dimensions", "normalised")
+    return encoder is other if encoder is None or other is None else bool(compared(encoder) == compared(other))
 
 
 def group_by_document(chunks: Iterable[Chunk]) -> Iterable[list[Chunk]]:
