@@ -65,8 +65,7 @@ serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at h
 test: $(VENV)/test  ## all quick tests, two files at a time; those on real labels find them through FDARX_DATA
 	$(RUN) pytest $(PARALLEL) $(without_others)
 
-test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3, harnesses
-	$(RUN) tests.harnesses.environment
+test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3
 	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(PARALLEL) $(AGAIN)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
@@ -114,7 +113,6 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.retrieval
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
-	$(RUN) benchmarks.edited_sentences
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.throughput
 

@@ -42,7 +42,6 @@ _JOBS = {
     "build": ("jobs.build_benchmark:build", "Build a question-answering benchmark from SPL labels."),
     "push": ("jobs.push:push", "Upload the benchmark of a build to the Hugging Face Hub."),
     "evaluate": ("jobs.evaluate:evaluate", "Evaluate models on a benchmark, with metrics and a report."),
-    "export": ("jobs.export:export", "Export a benchmark as a package for inspect or lm-eval."),
     "compare": ("jobs.compare:compare", "Compare evaluations side by side, with differences and their intervals."),
     "index": ("jobs.build_index:index", "Build a search index from documents or from the labels of a run."),
     "evaluate-rag": ("jobs.evaluate_rag:evaluate_rag", "Compare ways of retrieving and answering on an index."),
