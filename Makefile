@@ -1,6 +1,7 @@
 # make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | test-nightly | lint | docs | bench | bench-gpu | lock:
 # each sets up what it needs in .venv, from the hashed versions in locks/.
 PYTHON ?= python3
+PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
@@ -16,6 +17,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The files that have tests with a mark. pytest would import all others too, for 10 to 20 seconds.
 marked = $$(grep -rlE 'mark\.$(1)\b' tests --include='test_*.py')
+# Options that leave out the files whose tests all have the mark of a longer suite: to import them takes 25 seconds of
+# a processor for each worker, since many import torch.
+other_suites = (slow|models|service|cluster|engine|nightly)
+without_others = $$(grep -rlzE 'pytestmark = (\[[^]]*)?pytest\.mark\.$(other_suites)\b' tests --include='test_*.py' | sed 's/^/--ignore=/')
 
 # Install locked versions. uv takes seconds where pip takes minutes; where uv cannot reach a registry, because only pip
 # is configured for a mirror, pip does it.
@@ -50,14 +55,15 @@ demo: $(VENV)/core  ## a benchmark from the example labels, and the built-in bas
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
 	$(BIN)/fdarx evaluate --benchmark runs/demo --retrievers bm25,tfidf --out runs/demo-baseline
 
-serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at http://127.0.0.1:8000
+serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at http://127.0.0.1:$(PORT)
+	@$(BIN)/python -c "from jobs import serve, wrong_arguments; wrong_arguments()(serve.check_port)('127.0.0.1', $(PORT))"
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
 	$(BIN)/fdarx index --documents runs/demo --words-only --out runs/index-labels
 	$(BIN)/fdarx index --documents examples/guidelines --words-only --out runs/index-guidelines
-	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines
+	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines --port $(PORT)
 
 test: $(VENV)/test  ## all quick tests, two files at a time; those on real labels find them through FDARX_DATA
-	$(RUN) pytest $(PARALLEL)
+	$(RUN) pytest $(PARALLEL) $(without_others)
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3
 	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(PARALLEL) $(AGAIN)
