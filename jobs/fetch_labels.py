@@ -16,7 +16,6 @@ from pydantic import Field, field_validator, model_validator
 
 from fdarx_core.dailymed import (
     BASE_URL,
-    FILTERS,
     REJECTS,
     RELEASES,
     DailyMedClient,
@@ -35,6 +34,21 @@ from jobs.cli import run_as
 from jobs.output import print_json, printable, tell_rejects
 from jobs.progress import ProgressLine
 
+_FILTERS = (
+    "application_number",
+    "boxed_warning",
+    "dea_schedule_code",
+    "drug_class_code",
+    "drug_class_coding_system",
+    "labeler",
+    "manufacturer",
+    "marketing_category_code",
+    "name_type",
+    "ndc",
+    "rxcui",
+    "unii_code",
+)
+"""Further filters of the service's listing, by the names of its parameters."""
 _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
 
 
@@ -59,7 +73,7 @@ class FetchConfig(JobConfig):
     """labels of this type: human_rx, human_otc, or a LOINC code of a document type"""
     where: list[str] = Field(
         default_factory=list,
-        description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {', '.join(FILTERS)}",
+        description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {', '.join(_FILTERS)}",
     )
     since: date | None = None
     """only labels of a query and bulk files that were published on or after this day, YYYY-MM-DD"""
@@ -114,8 +128,8 @@ class FetchConfig(JobConfig):
     def _known_filters(cls, filters: list[str]) -> list[str]:
         for condition in filters:
             name, _, value = condition.partition("=")
-            if name not in FILTERS or not value:
-                raise ValueError(f"{condition} is not NAME=VALUE with a NAME of {', '.join(FILTERS)}")
+            if name not in _FILTERS or not value:
+                raise ValueError(f"{condition} is not NAME=VALUE with a NAME of {', '.join(_FILTERS)}")
         return filters
 
     @field_validator("contact")
