@@ -30,6 +30,9 @@ RELEASES_PAGE = "spl-resources-all-drug-labels.cfm"
 RELEASES = ("human_rx", "human_otc", "homeopathic", "animal", "remainder", "daily", "weekly", "monthly")
 """The full releases, and the updates, of which the page lists several."""
 
+ProgressCallback = Callable[[str, int, int, str], None]
+"""Called with the phase (list, label, release), how many are done, how many there are (0 if unknown), and a note."""
+
 _SAVE_EVERY = 100
 _MAX_ZIP_BYTES = 32 << 30
 """DailyMed splits its releases into parts of about 3 GB."""
@@ -38,8 +41,7 @@ _PROGRESS_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError)
 _NAME = re.compile(
-    r"dm_spl_(?:release_(human_rx|human_otc|homeopathic|animal|remainder)(?:_part(\d{1,3}))?"
-    r"|(daily|weekly|monthly)_update_[a-z0-9_]{1,40})\.zip"
+    r"dm_spl_(?:release_([a-z_]+?)(?:_part(\d{1,3}))?|(daily|weekly|monthly)_update_[a-z0-9_]{1,40})\.zip"
 )
 _MD5 = re.compile(r"\bmd5\b[^0-9a-f]{0,40}?(?:checksum\W{0,10})?\b([0-9a-f]{32})\b", re.IGNORECASE)
 _MODIFIED = re.compile(r"last modified:?\s*([A-Za-z]{3,9}\.? \d{1,2}, \d{4})", re.IGNORECASE)
@@ -159,14 +161,15 @@ class ReleaseDownload:
     """Downloads one zip of a bulk release into `scratch`, a local folder, checks it, and copies it to `folder`.
 
     `file` has what was published about it. The partial file NAME in `scratch` has its version in `NAME.json`, so that
-    it can be resumed. `progress` is called with the bytes so far and in all, 0 where the size is unknown.
+    it can be resumed. `note` is for the progress, which is counted in MB.
     """
 
     client: DailyMedClient
     folder: Location
     scratch: Path
     file: FetchedFile
-    progress: Callable[[int, int], None]
+    note: str
+    progress: ProgressCallback
 
     def __post_init__(self) -> None:
         self._partial = self.scratch / self.file.name
@@ -237,7 +240,7 @@ class ReleaseDownload:
             async for chunk in self.client.chunks(reply, _MAX_ZIP_BYTES - size):
                 stream.write(chunk)
                 size += len(chunk)
-                self.progress(size, version.bytes)
+                self.progress("release", size // 10**6, version.bytes // 10**6, self.note)
         if version.bytes not in (0, size):
             raise FetchError("wrong_length", f"{reply.url} sent {size:,} bytes of {version.bytes:,}", TRIES)
 
@@ -245,11 +248,12 @@ class ReleaseDownload:
         """Raise FetchError unless the file is whole: by the published MD5, otherwise by the CRCs in the zip."""
         reason, fault = "damaged_zip", ""
         try:
-            if self.file.md5:
-                if (md5 := self._digest("md5")) != self.file.md5:
-                    reason, fault = "wrong_checksum", f"its MD5 is {md5}, DailyMed lists {self.file.md5}"
-            elif broken := zipfile.ZipFile(self._partial).testzip():
-                fault = f"{broken} in {self.file.url} is damaged"
+            if not self.file.md5:
+                with zipfile.ZipFile(self._partial) as archive:
+                    broken = archive.testzip()
+                fault = f"{broken} in {self.file.url} is damaged" if broken else ""
+            elif (md5 := self._digest("md5")) != self.file.md5:
+                reason, fault = "wrong_checksum", f"its MD5 is {md5}, DailyMed lists {self.file.md5}"
         except _ZIP_ERRORS as error:
             fault = f"{self.file.url} is no complete zip: {error}"
         if fault:
@@ -260,9 +264,7 @@ class ReleaseDownload:
     def _publish(self, version: FetchedFile) -> FetchedFile:
         """Copy the complete file to the folder, and return its entry."""
         digest = self._digest("sha256")
-        entry = dataclasses.replace(
-            version, bytes=self._size, sha256=digest, published=self.file.published, fetched_at=utc_now()
-        )
+        entry = dataclasses.replace(version, bytes=self._size, sha256=digest, fetched_at=utc_now())
         with self._partial.open("rb") as stream, (self.folder / self.file.file).open_output() as output:
             shutil.copyfileobj(stream, output, _CHUNK_BYTES)
         self._discard()

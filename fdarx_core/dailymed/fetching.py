@@ -20,6 +20,7 @@ from fdarx_core.dailymed.downloads import (
     RELEASES_PAGE,
     DownloadManifest,
     FetchedFile,
+    ProgressCallback,
     ReleaseDownload,
     read_release_page,
     release_and_part,
@@ -35,8 +36,7 @@ from fdarx_core.storage.sources import MAX_DOCUMENT
 REJECTS = "rejects.parquet"
 
 T = TypeVar("T")
-ProgressCallback = Callable[[str, int, int, str], None]
-"""Called with the phase (list, label, release), how many are done, how many there are, and a note."""
+FetchFunction = Callable[[FetchedFile | None], Awaitable[FetchedFile | None]]
 
 _MAX_PAGE_BYTES = 8 << 20
 """Maximum size of one page; a listing of a hundred labels has about 30 KB."""
@@ -108,13 +108,9 @@ class Fetcher:
     async def run(self, request: FetchRequest) -> None:
         """Fetch all that is new. Raises StorageError; failures of the server become part of the result."""
         try:
-            if request.releases:
-                await self._fetch_releases(request)
+            await self._fetch_zips(request)
             if request.set_ids or request.query:
                 await self._fetch_labels(request)
-            if request.names_url:
-                name = request.names_url.rpartition("/")[2]
-                await self._fetch_release(FetchedFile(f"releases/{name}", request.names_url), name)
         finally:
             self.result.stopped = self._client.stopped
             self._manifest.save()
@@ -124,13 +120,20 @@ class Fetcher:
             else:
                 (self._folder / REJECTS).delete()
 
-    async def _fetch_releases(self, request: FetchRequest) -> None:
-        """Fetch the releases one after another, so that only one file is incomplete at a time."""
-        url = self._client.base_url / RELEASES_PAGE
-        page = self._client.fetch(url, _MAX_PAGE_BYTES, lambda data: read_release_page(data, self._client))
-        files = self._selected(request, await self._required("the page of bulk releases", page) or [])
+    async def _fetch_zips(self, request: FetchRequest) -> None:
+        """Fetch the releases and the names one after another, so that only one file is incomplete at a time."""
+        files = list[FetchedFile]()
+        if request.releases:
+            url = self._client.base_url / RELEASES_PAGE
+            page = self._client.fetch(url, _MAX_PAGE_BYTES, lambda data: read_release_page(data, self._client))
+            files = self._selected(request, await self._required("the page of bulk releases", page) or [])
+        if request.names_url:
+            files.append(FetchedFile(f"releases/{request.names_url.rpartition('/')[2]}", request.names_url))
         for number, file in enumerate(files, 1):
-            await self._fetch_release(file, f"{file.name}, {number} of {len(files)}")
+            note = f"{file.name}, {number} of {len(files)}"
+            download = ReleaseDownload(self._client, self._folder, self._scratch, file, note, self._progress)
+            await self._record(file, download.fetch)
+            self._manifest.save()
 
     def _selected(self, request: FetchRequest, listed: list[FetchedFile]) -> list[FetchedFile]:
         """Return the requested ones of the listed files; what is requested and not listed becomes a reject."""
@@ -149,16 +152,8 @@ class Fetcher:
                 self._reject(name, "not_found", detail)
         return selected
 
-    async def _fetch_release(self, file: FetchedFile, note: str) -> None:
-        def progress(done: int, total: int) -> None:
-            self._progress("release", done // 10**6, total // 10**6, note)
-
-        download = ReleaseDownload(self._client, self._folder, self._scratch, file, progress)
-        await self._record(file.name, file.file, download.fetch)
-        self._manifest.save()
-
     async def _fetch_labels(self, request: FetchRequest) -> None:
-        wanted: dict[str, FetchedFile | None] = dict.fromkeys(request.set_ids)
+        wanted = {set_id: FetchedFile(f"labels/{set_id}.xml", set_id=set_id) for set_id in request.set_ids}
         if request.query:
             listing = list_labels(
                 self._client, request.query, request.limit, lambda done, total: self._progress("list", done, total, "")
@@ -166,26 +161,25 @@ class Fetcher:
             found = await self._required("the list of labels", listing) or LabelListing()
             wanted |= found.labels
             self.result.rejects += found.rejects.values()
-        pending = iter(enumerate(wanted.items(), 1))
+        pending = iter(enumerate(wanted.values(), 1))
 
         async def fetch_pending() -> None:
-            for number, (set_id, listed) in pending:
-                await self._record(set_id, _label_file(set_id), partial(self._fetch_label, set_id, listed))
+            for number, label in pending:
+                await self._record(label, partial(self._fetch_label, label))
                 self._progress("label", number, len(wanted), "")
 
         await asyncio.gather(*(fetch_pending() for _ in range(self._client.connections)))
 
-    async def _fetch_label(
-        self, set_id: str, listed: FetchedFile | None, existing: FetchedFile | None
-    ) -> FetchedFile | None:
+    async def _fetch_label(self, listed: FetchedFile, existing: FetchedFile | None) -> FetchedFile | None:
         """Write a label's current version, once it is known to be the requested label.
 
         Return its entry, or None where the existing version is the one that DailyMed lists. Raises FetchError
         (not_found, not_spl, wrong_label, too_large …) and StorageError.
         """
-        if listed is None:
+        set_id = listed.set_id
+        if not listed.version:
             page = await _list_page(self._client, {"setid": set_id}, 1)
-            listed = page.labels.get(set_id) or FetchedFile(_label_file(set_id), set_id=set_id)
+            listed = page.labels.get(set_id, listed)
         if existing and existing.version and existing.version == listed.version:
             return None
         url = self._client.base_url / "services/v2/spls" / f"{set_id}.xml"
@@ -201,16 +195,14 @@ class Fetcher:
             title=listed.title or header.title,
         )
 
-    async def _record(
-        self, name: str, file: str, fetch: Callable[[FetchedFile | None], Awaitable[FetchedFile | None]]
-    ) -> None:
-        """Fetch a file by a function that gets its existing entry, and add the outcome to the result."""
-        existing = await asyncio.to_thread(self._manifest.entry, file)
+    async def _record(self, file: FetchedFile, fetch: FetchFunction) -> None:
+        """Fetch a file, and add the outcome to the result. `fetch` gets the existing entry, None if there is none."""
+        existing = await asyncio.to_thread(self._manifest.entry, file.file)
         try:
             fetched = await fetch(existing)
         except FetchError as error:
             kept = " (the existing file is kept)" if existing else ""
-            self._reject(name, error.reason, error.detail + kept)
+            self._reject(file.set_id or file.name, error.reason, error.detail + kept)
             return
         if fetched is None:
             self.result.unchanged += 1
@@ -278,7 +270,7 @@ def read_listing(data: bytes) -> LabelListing:
     for set_id, row in rows:
         if is_set_id(set_id):
             page.labels[set_id] = FetchedFile(
-                _label_file(set_id),
+                f"labels/{set_id}.xml",
                 set_id=set_id,
                 version=_number(row.get("spl_version")),
                 published=iso_date(str(row.get("published_date"))),
@@ -292,10 +284,6 @@ def read_listing(data: bytes) -> LabelListing:
 def _number(value: Any) -> int:
     """Return a count that is a number or a text; 0 for anything else."""
     return int(value) if str(value).isdecimal() else 0
-
-
-def _label_file(set_id: str) -> str:
-    return f"labels/{set_id}.xml"
 
 
 def _read_header(data: bytes, set_id: str) -> Header:
