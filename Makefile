@@ -16,6 +16,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # The files that have tests with a mark. pytest would import all others too, for 10 to 20 seconds.
 marked = $$(grep -rlE 'mark\.$(1)\b' tests --include='test_*.py')
+# Options that leave out the files whose tests all have the mark of a longer suite: to import them takes 25 seconds of
+# a processor for each worker, since many import torch.
+other_suites = (slow|models|service|cluster|engine|nightly)
+without_others = $$(grep -rlzE 'pytestmark = (\[[^]]*)?pytest\.mark\.$(other_suites)\b' tests --include='test_*.py' | sed 's/^/--ignore=/')
 
 # Install locked versions. uv takes seconds where pip takes minutes; where uv cannot reach a registry, because only pip
 # is configured for a mirror, pip does it.
@@ -57,7 +61,7 @@ serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at h
 	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines
 
 test: $(VENV)/test  ## all quick tests, two files at a time; those on real labels find them through FDARX_DATA
-	$(RUN) pytest $(PARALLEL)
+	$(RUN) pytest $(PARALLEL) $(without_others)
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3, harnesses
 	$(RUN) tests.harnesses.environment

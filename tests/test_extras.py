@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
 from fdarx_core.extras import EXTRA_OF
-from tests.conftest import REPOSITORY
+from tests.conftest import EXAMPLES
+from tests.jobs.in_process import run_jobs_apart
 
 _HIDE = f"""
 import sys
@@ -25,39 +24,35 @@ import importlib.util
 _find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, package=None: None if name in {sorted(EXTRA_OF)} else _find(name, package)
 """
+_BUILD = ("build", "--labels", EXAMPLES / "telvanto-tablets.xml", "--out", "run", "--twins", 3)
+_JOBS = {
+    "documents": ("index", "--documents", "run", "--words-only", "--out", "index"),
+    "eval": ("evaluate", "--benchmark", "run", "--out", "evaluation"),
+    "serve": ("serve", "--index", "index"),
+    "s3": ("build", "--labels", "run/labels", "--out", "s3://bucket/run"),
+}
+"""Jobs that need an extra, by its name."""
 
 
 @pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for PYTHONPATH that hides the libraries of all extras from Python, with the questions of a build."""
+def core(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, CompletedProcess[str]]]:
+    """The folder of a build in a process that hides the libraries of all extras, and how each job ended in it."""
     folder = tmp_path_factory.mktemp("core")
     (folder / "sitecustomize.py").write_text(_HIDE)
-    done = fdarx(folder, "build", "--labels", REPOSITORY / "examples/labels", "--out", folder / "run")
-    assert done.returncode == 0, done.stderr
-    return folder
+    (built, *others), _ = run_jobs_apart([_BUILD, *_JOBS.values()], packages=[folder], cwd=folder)
+    assert built.returncode == 0, built.stderr
+    return folder, dict(zip(_JOBS, others, strict=True))
 
 
-def fdarx(core: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(core), str(REPOSITORY)])}
-    command = [sys.executable, "-m", "jobs.cli", *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, cwd=core)
+def test_a_core_installation_builds_a_benchmark_with_its_report(
+    core: tuple[Path, dict[str, CompletedProcess[str]]],
+) -> None:
+    assert (core[0] / "run" / "report.html").stat().st_size > 0
 
 
-def test_a_core_installation_builds_a_benchmark_with_its_report(core: Path) -> None:
-    assert (core / "run" / "report.html").stat().st_size > 0
-
-
-@pytest.mark.parametrize(
-    ("extra", "arguments"),
-    [
-        ("documents", ["index", "--documents", "run", "--words-only", "--out", "index"]),
-        ("eval", ["evaluate", "--benchmark", "run", "--out", "evaluation"]),
-        ("serve", ["serve", "--index", "index"]),
-        ("s3", ["build", "--labels", "run/labels", "--out", "s3://bucket/run"]),
-    ],
-)
-def test_a_job_names_the_extra_that_it_needs(core: Path, extra: str, arguments: list[str]) -> None:
-    done = fdarx(core, *arguments)
+@pytest.mark.parametrize("extra", _JOBS)
+def test_a_job_names_the_extra_that_it_needs(core: tuple[Path, dict[str, CompletedProcess[str]]], extra: str) -> None:
+    done = core[1][extra]
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 2 and last.startswith("error: ") and last.endswith(f"pip install 'fdarx[{extra}]'")
     assert "Traceback" not in done.stderr

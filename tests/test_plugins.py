@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
 from fdarx_core.storage import RunDirectory, read_records, read_table
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.evaluating import models_file, respond
-from tests.jobs.in_process import run_job
+from tests.jobs.in_process import run_job, run_jobs_apart
 from tests.llm.loopback_server import LoopbackServer, text_of
 from tests.loopback.prompts import ShownPrompt
 from tests.loopback.readers import READERS
@@ -50,13 +49,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def job(installed: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run `fdarx ARGUMENTS` in a process that finds the package."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(installed), str(REPOSITORY)))}
-    command = [sys.executable, "-m", "jobs.cli", *map(str, arguments)]
-    return subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True)
-
-
 def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     value: dict[str, Any] = json.loads(done.stdout)
@@ -77,11 +69,55 @@ def judged(body: Mapping[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def build(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
-    folder = tmp_path_factory.mktemp("run")
-    with LoopbackServer(answer=judged) as server:
-        judge = ("--models", models_file(folder, server.openai_url, {"name": "m"}), "--judge", "m", "--json", "-q")
-        yield result(job(installed, "build", "--labels", *LABELS, "--out", folder / "build", "--twins", 3, *judge))
+def jobs(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, subprocess.CompletedProcess[str]]:
+    """What jobs print in a process that finds the package, by name.
+
+    They are a build by rules with a judge, a build whose questions a model writes, an evaluation of each of them, and
+    the plan of a build.
+    """
+    folder, quiet = tmp_path_factory.mktemp("runs"), ("--json", "-q")
+    roles = [word for role in ("--generator", "--reader", "--judge") for word in (role, "m")]
+    amounts = ("--passages", 4, "--section-pairs", 0, "--twins", 3, "--transfers", 0)
+    small = ("--resamples", 100, "--executor", "local")
+    with LoopbackServer(answer=judged) as writer, LoopbackServer(respond) as answerer:
+        (folder / "writer").mkdir()
+        (folder / "acme").mkdir()
+        by_writer = ("--models", models_file(folder / "writer", writer.openai_url, {"name": "m"}))
+        by_acme = models_file(folder / "acme", answerer.openai_url.removesuffix("/v1"), {"name": "m", "kind": "acme"})
+        graded = models_file(folder, answerer.openai_url, {"name": "m"}, {"name": "judge"})
+        last_first = ("--settings", "retrieved", "--retrievers", "last_first", "--models", by_acme, *small)
+        oracle = ("--settings", "oracle", "--models", graded, "--judge", "judge", "--split", "all", *small)
+        lines: Mapping[str, tuple[object, ...]] = {
+            "build": (
+                "build",
+                "--labels",
+                *LABELS,
+                "--out",
+                folder / "build",
+                "--twins",
+                3,
+                *by_writer,
+                "--judge",
+                "m",
+            ),
+            "evaluation": ("evaluate", "--benchmark", folder / "build", "--out", folder / "evaluation", *last_first),
+            "written": ("build", "--labels", *LABELS, "--out", folder / "written", *amounts, *by_writer, *roles),
+            "answers": ("evaluate", "--benchmark", folder / "written", "--out", folder / "answers", *oracle),
+            "plan": ("build", "--labels", LABELS[0], "--out", folder / "p", *by_writer, "--generator", "m", "--plan"),
+        }
+        ended, _ = run_jobs_apart([(*line, *quiet) for line in lines.values()], packages=[installed])
+    return dict(zip(lines, ended, strict=True))
+
+
+@pytest.fixture(scope="module")
+def build(jobs: Mapping[str, subprocess.CompletedProcess[str]]) -> Mapping[str, Any]:
+    return result(jobs["build"])
+
+
+@pytest.fixture(scope="module")
+def written(jobs: Mapping[str, subprocess.CompletedProcess[str]]) -> Mapping[str, Any]:
+    """A build whose questions a model writes, among them those of the package's type."""
+    return result(jobs["written"])
 
 
 def test_a_build_uses_the_filter_and_the_judge_and_names_the_package(build: Mapping[str, Any]) -> None:
@@ -103,30 +139,14 @@ def test_a_run_is_not_resumed_without_the_package(build: Mapping[str, Any]) -> N
 
 
 def test_an_evaluation_uses_the_retriever_the_metric_and_the_api(
-    build: Mapping[str, Any], installed: Path, tmp_path: Path
+    jobs: Mapping[str, subprocess.CompletedProcess[str]],
 ) -> None:
-    with LoopbackServer(respond) as server:
-        models = models_file(tmp_path, server.openai_url.removesuffix("/v1"), {"name": "m", "kind": "acme"})
-        options = ("--settings", "retrieved", "--retrievers", "last_first", "--resamples", 100, "--executor", "local")
-        line = ("evaluate", "--benchmark", build["run"], "--out", tmp_path / "run", "--models", models, *options)
-        done = job(installed, *line, "--json", "-q")
-    value = result(done)
-    assert NOISE in done.stderr
+    value = result(jobs["evaluation"])
+    assert NOISE in jobs["evaluation"].stderr
     [cell] = value["cells"]
     assert (cell["model"], cell["retriever"]) == ("m", "last_first") and cell["answered"] == cell["due"] > 0
     [metrics] = [one["metrics"] for one in value["metrics"] if one["model"] == "m"]
     assert metrics["answer_words"]["factual"]["value"] == 5.0  # Take 5 mg once daily.
-
-
-@pytest.fixture(scope="module")
-def written(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
-    """A build whose questions a model writes, among them those of the package's type."""
-    folder = tmp_path_factory.mktemp("written")
-    with LoopbackServer(answer=judged) as server:
-        roles = [word for role in ("--generator", "--reader", "--judge") for word in (role, "m")]
-        models = ("--models", models_file(folder, server.openai_url, {"name": "m"}), *roles, "--json", "-q")
-        amounts = ("--passages", 4, "--section-pairs", 0, "--twins", 3, "--transfers", 0)
-        yield result(job(installed, "build", "--labels", *LABELS, "--out", folder / "build", *amounts, *models))
 
 
 def test_a_model_writes_questions_of_a_type_which_are_judged_answered_again_and_published(
@@ -146,25 +166,18 @@ def test_a_model_writes_questions_of_a_type_which_are_judged_answered_again_and_
 
 
 def test_answers_to_questions_of_a_type_are_graded_and_in_the_tables(
-    written: Mapping[str, Any], installed: Path, tmp_path: Path
+    jobs: Mapping[str, subprocess.CompletedProcess[str]], written: Mapping[str, Any]
 ) -> None:
-    with LoopbackServer(respond) as server:
-        models = models_file(tmp_path, server.openai_url, {"name": "m"}, {"name": "judge"})
-        options = ("--settings", "oracle", "--judge", "judge", "--resamples", 100, "--executor", "local")
-        line = ("evaluate", "--benchmark", written["run"], "--out", tmp_path / "run", "--models", models, *options)
-        value = result(job(installed, *line, "--split", "all", "--json", "-q"))
+    value = result(jobs["answers"])
     [metrics] = [one["metrics"] for one in value["metrics"] if one["model"] == "m"]
     assert metrics["accuracy"]["numeric"]["value"] == 1.0
     assert metrics["accuracy"]["numeric"]["rows"] == written["questions"]["numeric"]
-    page = (tmp_path / "run" / "report.html").read_text()
+    page = (Path(value["run"]) / "report.html").read_text()
     assert "numeric reasoning questions" in page and '<abbr title="Numeric reasoning questions">Num</abbr>' in page
 
 
-def test_a_plan_counts_the_requests_for_a_type(installed: Path, tmp_path: Path) -> None:
-    models = models_file(tmp_path, "http://127.0.0.1:9", {"name": "m"})
-    options = ("--models", models, "--generator", "m", "--plan", "--json", "-q")
-    planned = result(job(installed, "build", "--labels", LABELS[0], "--out", tmp_path / "run", *options))
-    asked = {row["task"]: row["requests"] for row in planned["plan"]}
+def test_a_plan_counts_the_requests_for_a_type(jobs: Mapping[str, subprocess.CompletedProcess[str]]) -> None:
+    asked = {row["task"]: row["requests"] for row in result(jobs["plan"])["plan"]}
     assert 0 < asked["generate_numeric"] <= 4
 
 

@@ -44,7 +44,7 @@ REPEATED = 0.05
 
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_labels(tmp_path_factory.mktemp("many") / "labels", times=2)
+    return write_labels(tmp_path_factory.mktemp("many") / "labels", times=1)
 
 
 @pytest.fixture(scope="module")

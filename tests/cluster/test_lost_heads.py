@@ -29,7 +29,7 @@ from tests.pipeline.test_steps import identities
 pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 IN_FLIGHT = 16
-AMOUNTS = ("--passages", "2", "--section-pairs", "2", "--twins", "1")
+AMOUNTS = ("--passages", "2", "--section-pairs", "1", "--twins", "1")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,7 +48,7 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopbackServer]:
     models = read_models(models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1"))
-    script = Script(identities(labels), GenerationConfig(passages=2, section_pairs=2, twins=1), models)
+    script = Script(identities(labels), GenerationConfig(passages=2, section_pairs=1, twins=1), models)
     with LoopbackServer(answer=script) as running:
         yield running
 

@@ -17,11 +17,11 @@ from tests.jobs.evaluating import command, models_file, respond
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 
-pytestmark = [pytest.mark.cluster, pytest.mark.s3, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.s3, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 SETTINGS = ("--settings", "oracle", "--only", "one")
-MOMENTS = [0.5, *(pytest.param(moment, marks=pytest.mark.nightly) for moment in (0.05, 0.2, 0.8, 0.98))]
-EXECUTORS = ["local", pytest.param("ray", marks=pytest.mark.nightly)]
+MOMENTS = [0.05, 0.2, 0.5, 0.8, 0.98]
+EXECUTORS = ["local", "ray"]
 
 
 @pytest.fixture(scope="module")

@@ -95,14 +95,14 @@ def labels(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="module")
 def written(engine: str, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """The engine writes, answers again and judges, over 4 labels."""
-    return made(engine, tmp_path_factory.mktemp("written") / "run", "--labels", labels, "--sample", 4, *WRITTEN)
+    """The engine writes, answers again and judges, over two labels."""
+    return made(engine, tmp_path_factory.mktemp("written") / "run", "--labels", labels, "--sample", 2, *WRITTEN)
 
 
 @pytest.fixture(scope="module")
 def judged(engine: str, labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     """The engine judges what rules wrote: questions of all types, which the rules let pass."""
-    return made(engine, tmp_path_factory.mktemp("judged") / "run", "--labels", labels, "--sample", 4, *JUDGED)
+    return made(engine, tmp_path_factory.mktemp("judged") / "run", "--labels", labels, "--sample", 2, *JUDGED)
 
 
 @pytest.fixture(params=["written", "judged"])
@@ -174,7 +174,7 @@ def test_nothing_is_asked_twice(either: Made) -> None:
 
 @pytest.mark.nightly
 def test_another_run_takes_over_all_answers(engine: str, labels: Path, written: Made, tmp_path: Path) -> None:
-    options = ("--labels", labels, "--sample", 4, *WRITTEN, "--reuse", written.run.root)
+    options = ("--labels", labels, "--sample", 2, *WRITTEN, "--reuse", written.run.root)
     again = made(engine, tmp_path / "again", *options)
     assert set(again.engine.values()) == {0}
     assert again.info["asked"] == []

@@ -26,7 +26,7 @@ from tests.jobs.evaluating import by_type, cells, evaluate, models_file, reopen,
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 Row = TypeVar("Row")
-SAMPLE = ("--sample", 3)
+SAMPLE = ("--sample", 2)
 ANSWER_TOKENS, GRADE_TOKENS, LONG_TOKENS = 48, 160, 64
 """The most of a reply: so few that some replies are cut short, but most are not."""
 LONG_LABELS, QUESTIONS_A_LABEL = 16, 10

@@ -39,7 +39,7 @@ from tests.jobs.evaluating import cells, evaluate, models_file, rows_of
 from tests.jobs.in_process import run_job
 from tests.serving.service_process import running as service_running
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 DOSE = "The recommended starting dosage of VELTRAPAN in adults is 25 mg orally once daily."
 REACTION = "The most common adverse reaction was nausea, in 12 % of patients."
@@ -121,7 +121,6 @@ def evaluation(example_build: Path, models: Path, tmp_path_factory: pytest.TempP
     return folder / "run"
 
 
-@pytest.mark.nightly
 def test_an_evaluation_in_four_settings(evaluation: Path) -> None:
     predictions = rows_of(evaluation, "predictions/smollm2", Prediction)
     assert {row.setting for row in predictions} == ANSWER_TASKS.keys()
@@ -132,7 +131,6 @@ def test_an_evaluation_in_four_settings(evaluation: Path) -> None:
     assert sum(row.completion_tokens < MOST for row in predictions) > 0.5 * len(predictions)
 
 
-@pytest.mark.nightly
 def test_the_factuality_of_its_answers_by_itself(evaluation: Path, example_build: Path, models: Path) -> None:
     """Its verdicts are worth nothing; each claim has one, or a reason why it has none."""
     out, engine = evaluation.parent / "factuality", ("--models", models, "--claims", "smollm2", "--k", 1, "--sample", 2)
@@ -144,7 +142,6 @@ def test_the_factuality_of_its_answers_by_itself(evaluation: Path, example_build
     assert b"</html>" in RunDirectory.open(str(out)).file("report.html").read_bytes()
 
 
-@pytest.mark.nightly
 def test_a_build_by_it_accounts_for_every_reply(models: Path, tmp_path: Path) -> None:
     label, out = EXAMPLES / "jorvequa-capsules.xml", tmp_path / "run"
     roles = ("--generator", "smollm2", "--reader", "smollm2", "--judge", "smollm2", "--models", models)
@@ -159,7 +156,6 @@ def test_a_build_by_it_accounts_for_every_reply(models: Path, tmp_path: Path) ->
     assert sum(row["requests"] for row in info["asked"] if row["endpoint"] == "smollm2") > 0
 
 
-@pytest.mark.nightly
 def test_an_answer_over_http(models: Path, tmp_path: Path) -> None:
     out = tmp_path / "index"
     line = ["index", "--documents", REPOSITORY / "examples" / "guidelines", "--words-only", "--out", out]
@@ -174,7 +170,6 @@ def test_an_answer_over_http(models: Path, tmp_path: Path) -> None:
     assert answer["answer"] and answer["passages"]
 
 
-@pytest.mark.nightly
 def test_behind_ray_serve_it_is_not_listed_before_it_runs(smollm2: Path, tmp_path: Path) -> None:
     """The dimensions for the estimate of its memory are those of the directory."""
     file = described(

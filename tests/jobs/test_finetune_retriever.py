@@ -79,6 +79,7 @@ def test_an_index_is_made_and_searched_with_it(whole: Path, tmp_path: Path) -> N
     assert index.search("How is it stored?", 3, retriever="cosine")
 
 
+@pytest.mark.nightly  # test_finetune_job kills a training that writes the same checkpoints
 def test_a_killed_run_goes_on_to_the_same_curve(options: list[str], whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "killed"
     line = [sys.executable, "-m", "jobs.finetune", "retriever", *options, "--out", str(out)]

@@ -158,7 +158,7 @@ def test_no_module_of_the_current_folder_is_imported_by_workers(tmp_path: Path) 
     words = (
         "build",
         "--labels",
-        str(EXAMPLES),
+        str(EXAMPLES / "telvanto-tablets.xml"),
         "--out",
         str(tmp_path / "run"),
         "--executor",

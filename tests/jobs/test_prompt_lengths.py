@@ -17,7 +17,7 @@ from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 
-AMOUNTS = ("--passages", 3, "--section-pairs", 1, "--twins", 2, "--transfers", 0)
+AMOUNTS = ("--sample", 4, "--passages", 3, "--section-pairs", 1, "--twins", 2, "--transfers", 0)
 ROLES = ("--generator", "writer", "--reader", "reader", "--judge", "judge")
 _SAID = re.compile(r"^(writer|reader|judge) \w+: ([\d,]+) of ([\d,]+) prompts ", re.MULTILINE)
 
@@ -62,7 +62,7 @@ def test_of_many_labels_some_are_counted(tmp_path: Path, monkeypatch: pytest.Mon
     with LoopbackServer(answer=lambda _: "{}") as server:
         built = build(server, tmp_path, models, "--max-requests", 1)
     assert built.returncode == 3, built.stderr
-    assert "on 3 of the 9 labels, drawn at random" in built.stderr
+    assert "on 3 of the 4 labels, drawn at random" in built.stderr
 
 
 def test_a_model_without_a_context_length_is_named_once_with_the_remedy(tmp_path: Path) -> None:

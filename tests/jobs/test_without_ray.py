@@ -1,4 +1,5 @@
-"""The command line without Ray, and its completion in the shell: neither imports Ray or torch."""
+"""The command line and the Python API in one new process, and the completion of the shell: they import neither Ray nor
+torch, nor the SDK of traces."""
 
 from __future__ import annotations
 
@@ -9,41 +10,30 @@ import sys
 from pathlib import Path
 
 from tests.conftest import EXAMPLES, REPOSITORY
+from tests.jobs.in_process import run_jobs_apart
 
-CODE = """
-import json, sys
-from jobs.cli import main
-codes = [main(words) for words in json.loads(sys.argv[1])]
-print(json.dumps([codes, sorted({"ray", "torch"} & set(sys.modules))]), file=sys.stderr)
-"""
-
-
-def imported(*commands: list[str], **environment: str) -> tuple[list[int], list[str]]:
-    """Run commands in one new process; return their exit codes, and which of Ray and torch they imported."""
-    line = [sys.executable, "-c", CODE, json.dumps(commands)]
-    given = {**os.environ, **environment}
-    done = subprocess.run(line, cwd=REPOSITORY, env=given, capture_output=True, text=True, check=True)
-    codes, names = json.loads(done.stderr.splitlines()[-1])
-    return codes, names
+LABEL = EXAMPLES / "telvanto-tablets.xml"
+HEAVY = {"ray", "torch", "opentelemetry.sdk", "opentelemetry.exporter"}
 
 
 def test_a_build_an_evaluation_and_a_review_start_no_ray(tmp_path: Path) -> None:
-    run, evaluation, review = (str(tmp_path / name) for name in ("run", "evaluation", "review"))
-    label, local = str(EXAMPLES / "telvanto-tablets.xml"), ["--executor", "local", "-q"]
+    run, evaluation, review = (tmp_path / name for name in ("run", "evaluation", "review"))
+    local = ("--executor", "local", "-q")
     commands = [
-        ["build", "--labels", label, "--out", run, "--twins", "3", *local],
-        ["evaluate", "--benchmark", run, "--out", evaluation, "--resamples", "100", *local],
-        ["compare", evaluation, evaluation, "--out", str(tmp_path / "page.html"), "--resamples", "100"],
-        ["review", "sample", run, "--n", "3", "--annotators", "anna", "--out", review],
+        ("build", "--labels", LABEL, "--out", run, "--twins", 3, *local),
+        ("evaluate", "--benchmark", run, "--out", evaluation, "--resamples", 100, *local),
+        ("compare", evaluation, evaluation, "--out", tmp_path / "page.html", "--resamples", 100),
+        ("review", "sample", run, "--n", 3, "--annotators", "anna", "--out", review),
     ]
-    assert imported(*commands) == ([0, 0, 0, 0], [])
-    assert json.loads((tmp_path / "evaluation" / "run.json").read_bytes())["status"] == "complete"
+    ended, imported = run_jobs_apart(commands)
+    assert [one.returncode for one in ended] == [0, 0, 0, 0] and not HEAVY & imported
+    assert json.loads((evaluation / "run.json").read_bytes())["status"] == "complete"
 
 
 def test_functions_of_the_python_api_start_no_ray(tmp_path: Path) -> None:
     code = (
         "import sys, fdarx_core as fdarx; assert not {'ray', 'torch', 'lxml'} & set(sys.modules); "
-        f"run = fdarx.build({str(EXAMPLES / 'telvanto-tablets.xml')!r}, {str(tmp_path / 'run')!r}, twins=3); "
+        f"run = fdarx.build({str(LABEL)!r}, {str(tmp_path / 'run')!r}, twins=3); "
         "done = fdarx.evaluate(run, settings=['oracle'], resamples=100); "
         "print(done.info()['status'], sorted({'ray', 'torch'} & set(sys.modules)))"
     )
@@ -64,8 +54,9 @@ done
 
 
 def test_completion_is_installed_and_completes_commands_and_options(tmp_path: Path) -> None:
-    codes, names = imported(["--install-completion"], HOME=str(tmp_path), SHELL="/bin/bash")
-    assert (codes, names) == ([0], [])
+    user = {"HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    [installed], imported = run_jobs_apart([("--install-completion",)], environment=user)
+    assert installed.returncode == 0 and not HEAVY & imported
     environment = {**os.environ, "HOME": str(tmp_path)}
     done = subprocess.run(["bash", "-c", COMPLETE], env=environment, capture_output=True, text=True, check=True)
     completed = [set(line.split()) for line in done.stdout.splitlines()]

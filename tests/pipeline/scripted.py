@@ -142,7 +142,7 @@ def _twin(slots: Mapping[str, Any]) -> Twin:
 class Script:
     """What is answered to each prompt of a build of these labels, by the prompt's messages.
 
-    With `garbage`, three prompts in a hundred are answered with none of the sort, here as on a server that uses this
+    With `garbage`, five prompts in a hundred are answered with none of the sort, here as on a server that uses this
     script: `states` then show what a build must make of that.
     """
 
@@ -169,7 +169,7 @@ class Script:
                 reply = self._writer.reply(request.task, request.slots)
             response = response_to(request, reply.model_dump_json())
             messages = orjson.dumps(request.messages)
-            if self._garbage and lot(blake2b(messages, digest_size=8).hexdigest()) >= 97:
+            if self._garbage and lot(blake2b(messages, digest_size=8).hexdigest()) >= 95:
                 response.text = GARBAGE
             self.texts[messages] = response.text
             self.tasks[messages] = request.task

@@ -28,7 +28,7 @@ from tests.llm.loopback_server import LoopbackServer, text_of
 from tests.pipeline.label_replies import ask_of, read, replies_of
 from tests.pipeline.scripted import process_of
 
-WORKERS, LABELS, IN_FLIGHT = 3, 48, 24
+WORKERS, LABELS, IN_FLIGHT = 3, 32, 24
 LOST_WITH_A_PROCESS = 2 * IN_FLIGHT
 """Requests in flight, and what was answered in the moments before a segment of responses was written."""
 

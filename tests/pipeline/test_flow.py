@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,16 +52,32 @@ def contents(run: RunDirectory) -> dict[str, bytes]:
     return {name: run.file(f"benchmark/{name}").read_bytes() for name in names}
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """A build of the examples in this process; tests read it, or break a copy of it."""
+    run = new_run(tmp_path_factory.mktemp("flow") / "whole")
+    run_build(LocalExecutor(), run, EXAMPLES)
+    run.release()
+    return run
+
+
+def stopped_copy(whole: RunDirectory, folder: Path) -> RunDirectory:
+    """A copy of a run as a job leaves it that stopped before its end."""
+    shutil.copytree(str(whole.root), folder)
+    run = RunDirectory.open(str(folder))
+    run.stop("interrupted")
+    return run
+
+
 @pytest.mark.slow
-def test_both_executors_make_what_a_loop_makes(local: Executor, on_ray: Executor, tmp_path: Path) -> None:
+def test_both_executors_make_what_a_loop_makes(whole: RunDirectory, on_ray: Executor, tmp_path: Path) -> None:
     expected = [question for state in build(identities(EXAMPLES), AMOUNTS) for question in state.questions]
-    for executor in (local, on_ray):
-        run = new_run(tmp_path / executor.name)
-        run_build(executor, run, EXAMPLES)
+    flow = new_run(tmp_path / "ray")
+    run_build(on_ray, flow, EXAMPLES)
+    for run in (whole, flow):
         assert [row for part in run.parts("questions") for row in read_records(part, QuestionAnswer)] == expected
-    first, second = (RunDirectory.open(str(tmp_path / name)) for name in ("local", "ray"))
-    assert contents(first) == contents(second)
-    assert first.info()["stages"] == second.info()["stages"]
+    assert contents(flow) == contents(whole)
+    assert flow.info()["stages"] == whole.info()["stages"]
 
 
 @pytest.mark.parametrize("name", ["local", pytest.param("on_ray", marks=pytest.mark.slow)])
@@ -85,14 +102,12 @@ def test_bad_files_are_rejects_and_harm_no_other(tmp_path: Path) -> None:
     assert [one.set_id for one in identities] == ["00000000-0000-4000-8000-000000000001"]
 
 
-def test_a_build_that_stopped_goes_on_and_equals_one_that_did_not(local: Executor, tmp_path: Path) -> None:
-    whole = new_run(tmp_path / "whole")
-    run_build(local, whole, EXAMPLES)
-    broken = new_run(tmp_path / "broken")
-    run_build(local, broken, EXAMPLES)
+def test_a_build_that_stopped_goes_on_and_equals_one_that_did_not(
+    whole: RunDirectory, local: Executor, tmp_path: Path
+) -> None:
+    broken = stopped_copy(whole, tmp_path / "broken")
     for kind in ("stages", "questions"):
         broken.part(kind, 0).delete()
-    broken.stop("interrupted")
     resumed = new_run(tmp_path / "broken")
     assert resumed.resumed and not resumed.complete
     run_build(local, resumed, EXAMPLES)
@@ -100,31 +115,26 @@ def test_a_build_that_stopped_goes_on_and_equals_one_that_did_not(local: Executo
     assert resumed.info()["stages"] == whole.info()["stages"]
 
 
-def test_what_a_part_already_holds_is_not_made_again(local: Executor, tmp_path: Path) -> None:
-    run = new_run(tmp_path / "run")
-    run_build(local, run, EXAMPLES)
+def test_what_a_part_already_holds_is_not_made_again(whole: RunDirectory, local: Executor, tmp_path: Path) -> None:
+    run = stopped_copy(whole, tmp_path / "run")
     run.part("stages", 1).delete()
     before = {part.name: part.read_bytes() for part in run.parts("stages")}
     marker = run.part("questions", 0)
     marker.write_bytes(marker.read_bytes())
-    run.stop("interrupted")
     untouched = Path(str(marker)).stat().st_mtime_ns
     run_build(local, new_run(tmp_path / "run"), EXAMPLES)
     assert Path(str(marker)).stat().st_mtime_ns == untouched
     assert before.items() <= {part.name: part.read_bytes() for part in run.parts("stages")}.items()
 
 
-def test_a_resumed_run_refuses_other_labels(local: Executor, tmp_path: Path) -> None:
-    run = new_run(tmp_path / "run")
-    run_build(local, run, EXAMPLES)
-    run.stop("interrupted")
+def test_a_resumed_run_refuses_other_labels(whole: RunDirectory, local: Executor, tmp_path: Path) -> None:
+    stopped_copy(whole, tmp_path / "run")
     with pytest.raises(RunConflict, match="other labels"):
         run_build(local, new_run(tmp_path / "run"), EXAMPLES / "telvanto-tablets.xml")
 
 
-def test_the_accounts_agree_with_the_rows_on_disk(local: Executor, tmp_path: Path) -> None:
-    run = new_run(tmp_path / "run")
-    run_build(local, run, EXAMPLES)
+def test_the_accounts_agree_with_the_rows_on_disk(whole: RunDirectory) -> None:
+    run = whole
     stages = {stage["stage"]: StageCount(**stage) for stage in run.info()["stages"]}
     records = {"questions": QuestionAnswer, "candidates": QuestionAnswer, "rejects": Reject}
     rows = {kind: sum(1 for p in run.parts(kind) for _ in read_records(p, record)) for kind, record in records.items()}

@@ -38,7 +38,10 @@ from tests.pipeline.test_steps import identities
 Row = TypeVar("Row")
 LOST_WITH_A_PROCESS = 64
 """The 16 requests in flight, and what was answered in the moments before a segment of answers was written."""
-AMOUNTS = ("--passages", "4", "--section-pairs", "3", "--twins", "3", "--transfers", "0")
+KILLED_AFTER = (20, 80)
+"""Calls after which a driver is killed, one time after the other."""
+LABELS = 3
+AMOUNTS = ("--sample", str(LABELS), "--passages", "4", "--section-pairs", "3", "--twins", "3", "--transfers", "0")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,7 +54,9 @@ def key() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def script(key: None, tmp_path_factory: pytest.TempPathFactory) -> Script:
     file = models_file(tmp_path_factory.mktemp("models"), "http://127.0.0.1:1/v1")
-    return Script(identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, twins=3), read_models(file))
+    return Script(
+        identities(EXAMPLES, LABELS), GenerationConfig(passages=4, section_pairs=3, twins=3), read_models(file)
+    )
 
 
 @pytest.fixture
@@ -108,7 +113,9 @@ def test_a_model_makes_what_it_says(calm: Path, script: Script) -> None:
 
 def test_bad_weather_costs_only_the_rows_that_garbage_touched(calm: Path, script: Script, tmp_path: Path) -> None:
     models = read_models(models_file(tmp_path, "http://127.0.0.1:1/v1"))
-    storm = Script(identities(EXAMPLES), GenerationConfig(passages=4, section_pairs=3, twins=3), models, garbage=True)
+    storm = Script(
+        identities(EXAMPLES, LABELS), GenerationConfig(passages=4, section_pairs=3, twins=3), models, garbage=True
+    )
     with LoopbackServer(answer=storm) as server:
         server.faults = weather
         must_build(server, tmp_path, tmp_path / "run")
@@ -216,11 +223,11 @@ def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_
 def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
     server.latency = 0.2  # few answers arrive while a segment is written, even on a busy machine
     out = tmp_path / "run"
-    for after in (20, 60, 120):
+    for after in KILLED_AFTER:
         interrupted(server, tmp_path, out, lambda one: os.killpg(one.pid, signal.SIGKILL), after)
     must_build(server, tmp_path, out)
     assert qa(out) == qa(calm)
-    assert answered_twice(server) <= 3 * LOST_WITH_A_PROCESS + 0.02 * len(server.answered)
+    assert answered_twice(server) <= len(KILLED_AFTER) * LOST_WITH_A_PROCESS + 0.02 * len(server.answered)
 
 
 @pytest.mark.slow
@@ -251,12 +258,11 @@ def test_a_plan_is_near_what_a_build_then_asks(calm: Path, server: LoopbackServe
 def test_show_tells_a_questions_life(calm: Path) -> None:
     lines = (calm / "benchmark" / "qa.jsonl").read_bytes().splitlines()
     question = next(row["qid"] for row in map(orjson.loads, lines) if row["source"] == "section_selfinst")
-    line = [sys.executable, "-m", "jobs.show", str(calm), question]
-    told = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    told = run_job("show", calm, question)
     assert told.returncode == 0, told.stderr
     for part in ("context", "made by", "relevance  kept", "support    kept", "evidence", "in the benchmark"):
         assert part in told.stdout
-    unknown = subprocess.run([*line[:-1], "0" * 16], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    unknown = run_job("show", calm, "0" * 16)
     assert unknown.returncode == 2 and "no question" in unknown.stderr
 
 

@@ -20,6 +20,7 @@ import pytest
 from fdarx_core.records import Grade, Prediction, content_id
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import by_type, command, models_file, reopen, respond, rows_of
+from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 from tests.pipeline.scripted import process_of
 
@@ -51,7 +52,7 @@ def line(server: LoopbackServer, benchmark: Path, out: Path) -> list[str]:
 
 
 def must_evaluate(server: LoopbackServer, benchmark: Path, out: Path) -> None:
-    done = subprocess.run(line(server, benchmark, out), cwd=REPOSITORY, capture_output=True, text=True, timeout=240)
+    done = run_job(*line(server, benchmark, out)[3:])
     assert done.returncode == 0, done.stderr
 
 

@@ -103,7 +103,7 @@ def test_without_the_question_alone_there_is_nothing_to_compare() -> None:
 
 def test_a_question_answered_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="question q0 occurs 2 times"):
-        differences([*scores("question", 0.1), *scores("question", 0.1)], seed=1)
+        differences([*scores("question", 0.1), *scores("question", 0.1), *scores("hyde", 0.2)], seed=1)
 
 
 def test_usage_counts_every_answer_and_times_those_that_did_not_fail() -> None:

@@ -92,7 +92,7 @@ def test_the_numbers_of_the_report_lead_to_their_answers(page: Page, run: RunDir
     expect(page.locator("#found")).to_contain_text(f"of {number} answers shown")
 
 
-@pytest.mark.parametrize("width", [380, 1280, 1900])
+@pytest.mark.parametrize("width", [380, pytest.param(1280, marks=pytest.mark.nightly), 1900])
 def test_nothing_is_wider_than_the_screen(page: Page, run: RunDirectory, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     for name in ("answers.html", "report.html"):

@@ -8,7 +8,7 @@ import sys
 from fdarx_core.retrieval.index import IndexStore
 from tests.retrieval.index_chunks import document
 
-_DOCUMENTS = 3
+_DOCUMENTS = 2
 
 
 def write(place: str, name: str) -> None:

@@ -56,6 +56,7 @@ def test_writers_at_once_lose_nothing(bucket: Location) -> None:
     assert sorted(manifest.entries) == ["d0", "d1", "d2"]
 
 
+@pytest.mark.nightly  # threads, and processes on a disk, show the same
 def test_processes_that_write_at_once_lose_nothing(bucket: Location) -> None:
     run_writers(str(bucket / uuid4().hex), 3)
 

@@ -1,13 +1,17 @@
-"""A browser, the stand-in that its pages come from, and an index to which documents are added."""
+"""A browser, the stand-in that its pages come from, an index to which documents are added, and a parser for them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from fdarx_core.documents.isolated import ParsingLimits, ParsingResult
+from fdarx_core.documents.parsing_process import read_file_chunks
+from fdarx_core.records import Reject
 from jobs.cli import main as fdarx
 from tests.serving.browser import browser as chromium
 from tests.serving.page_server import Behaviour, PageServer, serving
@@ -69,3 +73,24 @@ def place(tmp_path: Path) -> str:
     out = str(tmp_path / "index")
     assert fdarx(["index", "--documents", str(tmp_path / "first.txt"), "--words-only", "--out", out, "--quiet"]) == 0
     return out
+
+
+class ParserHere:
+    """Reads uploaded files in this process, as `IsolatedParser` does in others, of which each upload starts two."""
+
+    def __init__(self, limits: ParsingLimits) -> None:
+        self._limits = limits
+
+    async def parse(self, file: Path, size: int, overlap: int, client: str = "") -> ParsingResult:
+        read = await asyncio.to_thread(lambda: list(read_file_chunks(str(file), size, overlap, self._limits.pages)))
+        rejects = [one for one in read if isinstance(one, Reject)]
+        return ParsingResult([one for one in read if not isinstance(one, Reject)], rejects)
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture
+def files_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what becomes of uploaded files, wherever they are read."""
+    monkeypatch.setattr("fdarx_core.pipeline.uploading.IsolatedParser", ParserHere)

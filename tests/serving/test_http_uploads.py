@@ -19,6 +19,8 @@ from serving.retriever import CorpusStore
 from tests.labels.spl import document, product, section, subject, substance
 from tests.serving.local_service import LocalBackend, Reply, Service, label_chunks, service
 
+pytestmark = pytest.mark.usefixtures("files_read_here")
+
 QUESTION = "How long are reserve samples of quaxelite kept?"
 TEXT = b"# Reserve samples\n\nReserve samples of quaxelite are kept for seven years in a dry room.\n"
 

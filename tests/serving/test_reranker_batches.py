@@ -13,7 +13,7 @@ from serving.backend import call
 from serving.replicas import ReplicaWatch
 from tests.conftest import REPOSITORY
 from tests.retrieval import tiny_rerankers
-from tests.serving.counted_reranker import Counted
+from tests.serving.counted_reranker import Constant, Counted
 
 pytest.importorskip("sentence_transformers")
 
@@ -27,27 +27,36 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
     return tiny_rerankers.cross_encoder("bert", tmp_path_factory.mktemp("reranker"))
 
 
-@pytest.fixture(scope="module")
-def handle(directory: str) -> Iterator[Any]:
+@pytest.fixture(scope="module", autouse=True)
+def ray_serve() -> Iterator[None]:
+    """Ray and Serve, on this machine, without the proxies of HTTP."""
     import ray
     from ray import serve
 
     ray.init(address="local", include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": str(REPOSITORY)}})
-    made = serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.1})(Counted)
-    yield serve.run(made.bind(directory), name="reranker", route_prefix=None)
+    serve.start(proxy_location="Disabled")
+    yield
     serve.shutdown()  # type: ignore[no-untyped-call]
     ray.shutdown()
 
 
-def test_a_deployment_is_called_as_soon_as_it_runs(handle: Any, directory: str) -> None:
+@pytest.fixture(scope="module")
+def handle(ray_serve: None, directory: str) -> Any:
+    from ray import serve
+
+    made = serve.deployment(max_ongoing_requests=64, ray_actor_options={"num_cpus": 0.1})(Counted)
+    return serve.run(made.bind(directory), name="reranker", route_prefix=None)
+
+
+def test_a_deployment_is_called_as_soon_as_it_runs() -> None:
     """The watch began before the deployment had a replica."""
     from ray import serve
 
     async def first_call() -> list[float]:
         watch = ReplicaWatch("later")
         watching = asyncio.create_task(watch.run())
-        made = serve.deployment(ray_actor_options={"num_cpus": 0.1})(Counted)
-        later: Any = await asyncio.to_thread(serve.run, made.bind(directory), name="later", route_prefix=None)
+        made = serve.deployment(ray_actor_options={"num_cpus": 0.1})(Constant)
+        later: Any = await asyncio.to_thread(serve.run, made.bind(), name="later", route_prefix=None)
         scores: list[float] = await call(watch, later.score, "a dose", ["a daily dose"], part="the reranker")
         watching.cancel()
         return scores
@@ -55,6 +64,7 @@ def test_a_deployment_is_called_as_soon_as_it_runs(handle: Any, directory: str) 
     assert len(asyncio.run(first_call())) == 1
 
 
+@pytest.mark.nightly  # test_serve_models and test_batching show the same
 def test_requests_share_calls_and_each_gets_its_own_scores(handle: Any, directory: str) -> None:
     sentences = tiny_rerankers.sentences()
     asked = [

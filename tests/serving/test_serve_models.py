@@ -24,7 +24,7 @@ from tests.serving.service_process import Service, free_port, post, running
 for library in ("sentence_transformers", "faiss"):
     pytest.importorskip(library, reason=f"needs {library}: pip install 'fdarx[models,faiss]'")
 
-pytestmark = [pytest.mark.service, pytest.mark.models]
+pytestmark = pytest.mark.models
 WORDS = ["dose", "tablet", "water", "stored", "bottle", "twice", "daily", "adults", "children", "meal"]
 TEXTS = [f"{one} {two} {WORDS[(number * 7) % 10]}" for number, one in enumerate(WORDS) for two in WORDS if one != two]
 QUESTION = "dose daily children"

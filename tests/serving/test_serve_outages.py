@@ -7,6 +7,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import aiohttp
@@ -28,14 +29,13 @@ _BROKEN = 0
 _PARTS = ("Retriever", "Reranker", "Ingress")
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["lexical", "reranked"])
-def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One replica of each part, so that its death leaves none."""
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One replica of each part, so that its death leaves none; with a reranker where its libraries are installed."""
     folder: Path = tmp_path_factory.mktemp("service")
     publish(folder / "index", 1)
     options = ["--index", f"leaflets={folder / 'index'}", "--deadline-s", str(_DEADLINE_S)]
-    if request.param:
-        pytest.importorskip("sentence_transformers", reason="needs sentence-transformers: pip install 'fdarx[models]'")
+    if find_spec("sentence_transformers"):
         from tests.retrieval import tiny_models
 
         model = tiny_models.cross_encoder(["dose", "velocimab", "leaflet"], folder / "reranker")
@@ -103,7 +103,7 @@ async def _until(true: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("part", _PARTS)
 def test_killed_part(service: Service, part: str) -> None:
     if not service.replicas(part):
-        pytest.skip("without a reranker")
+        pytest.skip("needs sentence-transformers: pip install 'fdarx[models]'")
     outage = asyncio.run(kill(service, part))
     assert not outage.without_retry_after
     if part == "Retriever":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.telemetry import PARENT_VARIABLE
-from tests.conftest import EXAMPLES, REPOSITORY
+from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import command, evaluate, models_file, respond
 from tests.llm.loopback_server import LoopbackServer
 from tests.telemetry.otlp_receiver import OtlpReceiver
@@ -81,13 +81,3 @@ def test_a_missing_library_is_told_once_and_costs_nothing_else(collector: OtlpRe
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert done.stdout == "done\ndone\n" and done.stderr.count("pip install 'fdarx[telemetry]'") == 1
-
-
-def test_without_a_collector_the_sdk_is_not_imported(tmp_path: Path) -> None:
-    code = (
-        "import sys; from jobs.cli import main; "
-        f"main(['build', '--labels', {str(EXAMPLES / 'telvanto-tablets.xml')!r}, '--out', {str(tmp_path / 'run')!r}]); "
-        "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
