@@ -102,6 +102,7 @@ def test_set_ids_bring_their_labels_or_a_reason(server: DailyMedServer, fetch: F
         (Fault(status=403), "http_403"),
         (Fault(status=410), "not_found"),
         (Fault(status=302, headers={"Location": "http://elsewhere.example/label.xml"}), "bad_address"),
+        (Fault(status=302, headers={"Location": "ftp://elsewhere.example/label.xml"}), "bad_address"),
         (Fault(status=302, headers={"Location": "/dailymed/services/v2/spls/loop.xml"}), "redirected"),
         (Fault(status=302), "redirected"),
     ],
