@@ -1,6 +1,7 @@
 # make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | test-nightly | lint | docs | bench | bench-gpu | lock:
 # each sets up what it needs in .venv, from the hashed versions in locks/.
 PYTHON ?= python3
+PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
@@ -54,17 +55,17 @@ demo: $(VENV)/core  ## a benchmark from the example labels, and the built-in bas
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
 	$(BIN)/fdarx evaluate --benchmark runs/demo --retrievers bm25,tfidf --out runs/demo-baseline
 
-serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at http://127.0.0.1:8000
+serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at http://127.0.0.1:$(PORT)
+	@$(BIN)/python -c "from jobs import serve, wrong_arguments; wrong_arguments()(serve.check_port)('127.0.0.1', $(PORT))"
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
 	$(BIN)/fdarx index --documents runs/demo --words-only --out runs/index-labels
 	$(BIN)/fdarx index --documents examples/guidelines --words-only --out runs/index-guidelines
-	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines
+	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines --port $(PORT)
 
 test: $(VENV)/test  ## all quick tests, two files at a time; those on real labels find them through FDARX_DATA
 	$(RUN) pytest $(PARALLEL) $(without_others)
 
-test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3, harnesses
-	$(RUN) tests.harnesses.environment
+test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3
 	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(PARALLEL) $(AGAIN)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
@@ -112,7 +113,6 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.retrieval
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
-	$(RUN) benchmarks.edited_sentences
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.throughput
 

@@ -19,7 +19,6 @@ PUBLIC_NAMES = {
     "evaluate_rag": "fdarx_core.api",
     "find_drugs": "fdarx_core.labels.finding",
     "finetune_answerer": "fdarx_core.api",
-    "finetune_retriever": "fdarx_core.api",
     "index": "fdarx_core.api",
     "parse_label": "fdarx_core.labels",
     "read_labels": "fdarx_core.labels",

@@ -208,24 +208,6 @@ def finetune_answerer(
     return FinetuneAnswererSpec.of(questions=questions, model=model, out=folder, **options).run()
 
 
-def finetune_retriever(
-    labels: RunDirectory | str | PathLike[str], *, out: str | PathLike[str] | None = None, **options: Any
-) -> RunDirectory:
-    """Train an encoder for search on the questions of a build, as `fdarx finetune retriever`.
-
-    Args:
-        labels: A finished build.
-        out: The run directory to write, on a disk; a new temporary folder without it.
-        options: The other fields of `fdarx_core.specs.finetune.FinetuneRetrieverSpec`, such as model and negatives.
-
-    Returns:
-        The finished run, whose folder `model` is the encoder. Raises as `finetune_answerer`, but for TrainingFailed.
-    """
-    from fdarx_core.specs.finetune import FinetuneRetrieverSpec
-
-    return FinetuneRetrieverSpec.of(labels=labels, out=_out(out, "finetune-retriever"), **options).run()
-
-
 def _write_lines(folder: str, name: str, rows: Iterable[Any]) -> str:
     """Write rows beside the run, as its input; returns the file."""
     file = Path(f"{folder}.{name}.jsonl")

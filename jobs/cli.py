@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
@@ -43,16 +42,12 @@ _JOBS = {
     "build": ("jobs.build_benchmark:build", "Build a question-answering benchmark from SPL labels."),
     "push": ("jobs.push:push", "Upload the benchmark of a build to the Hugging Face Hub."),
     "evaluate": ("jobs.evaluate:evaluate", "Evaluate models on a benchmark, with metrics and a report."),
-    "export": ("jobs.export:export", "Export a benchmark as a package for inspect or lm-eval."),
     "compare": ("jobs.compare:compare", "Compare evaluations side by side, with differences and their intervals."),
     "index": ("jobs.build_index:index", "Build a search index from documents or from the labels of a run."),
     "evaluate-rag": ("jobs.evaluate_rag:evaluate_rag", "Compare ways of retrieving and answering on an index."),
     "factuality": ("jobs.score_factuality:factuality", "Score the factuality of answers against evidence."),
     "verify": ("jobs.verify:verify", "Score a verification engine on marked pairs of texts and statements."),
-    "finetune": (
-        "jobs.finetune:finetune",
-        "Train a language model on question-answer pairs; `finetune retriever` trains an encoder for search.",
-    ),
+    "finetune": ("jobs.finetune:finetune", "Train a language model on question-answer pairs."),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the pages of a finished run again."),
     "show": ("jobs.show:show", "Print all that a run knows of one question."),
@@ -63,14 +58,14 @@ _REVIEW = {
     "adjudicate": ("jobs.review:adjudicate", "Write a page of the items whose marks differ."),
     "export": (
         "jobs.review:export",
-        "Export items for Label Studio or Argilla, or the claims that people judged as marked pairs.",
+        "Export items for Label Studio, or the claims that people judged as marked pairs.",
     ),
     "report": ("jobs.review:report", "Report how far judges and people agree, and people with each other."),
     "judges": ("jobs.review_judges:judges", "Measure judges and rules on candidates that were marked by reading."),
 }
 
 
-def _app(arguments: Sequence[str]) -> App:
+def _app() -> App:
     parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
     app = App(
         name="fdarx",
@@ -81,10 +76,7 @@ def _app(arguments: Sequence[str]) -> App:
         default_parameter=parameter,
     )
     for name, (target, summary) in _JOBS.items():
-        if name == "finetune":
-            app.command(_finetune(arguments))
-        else:
-            app.command(target, name=name, help=summary)
+        app.command(target, name=name, help=summary)
     review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, judges.")
     for name, (target, summary) in _REVIEW.items():
         review.command(target, name=name, help=summary)
@@ -99,23 +91,9 @@ def _version() -> str:
     return version_of("fdarx")
 
 
-def _finetune(arguments: Sequence[str]) -> App:
-    """Return `finetune`, which is a job and has jobs below it. A default can't be imported later, as commands are."""
-    app = App(name="finetune", help=_JOBS["finetune"][1])
-    app.command(
-        "jobs.finetune:finetune_retriever",
-        name="retriever",
-        help="Train an encoder on the questions of a build.",
-    )
-    if arguments[:1] == ["finetune"]:
-        module, _, function = _JOBS["finetune"][0].partition(":")
-        app.default(getattr(import_module(module), function))
-    return app
-
-
 def reference() -> str:
     """Return the help of all jobs as a page of Markdown: where options are read from, and the options of each job."""
-    _, heading, jobs = _app(["finetune"]).generate_docs().partition("**Commands**:")
+    _, heading, jobs = _app().generate_docs().partition("**Commands**:")
     return f"# The command line\n\n{_HELP}\n\n{_SOURCES}\n\n{heading}{jobs}"
 
 
@@ -123,8 +101,8 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""
     words, values = _without_config(list(arguments))
-    app = _app(words)
-    jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW), "finetune retriever"]
+    app = _app()
+    jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW)]
     of_file = Dict(values, use_commands_as_keys=False, source="the file of --config")
     app.config = (partial(_read_environment, jobs), of_file)
     try:

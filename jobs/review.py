@@ -14,9 +14,9 @@ from pydantic import Field, field_validator
 from fdarx_core.evaluation.tables import table_text
 from fdarx_core.report.review_pages import agreement_page, annotator_page
 from fdarx_core.review.agreement import agreement_tables, measure_agreement
-from fdarx_core.review.annotation_tools import export_items
 from fdarx_core.review.importing import export_pairs, import_annotations, import_feedback, is_feedback
 from fdarx_core.review.items import draw_sample
+from fdarx_core.review.label_studio import export_items
 from fdarx_core.review.review_set import open_review, write_adjudication, write_review
 from fdarx_core.review.sampling import open_reviewable_run
 from fdarx_core.review.tasks import ON_REQUEST, REVIEW_TASKS
@@ -125,11 +125,11 @@ def import_files(
         The folder that `fdarx review sample` wrote; for feedback of the service a new folder, or that of an earlier
         import of feedback.
     files
-        What annotators hand in: .json as their pages save it, .json or .jsonl as Label Studio and Argilla export it,
-        items.csv or items.jsonl with annotator and value filled in; or the files of `fdarx serve --feedback`.
+        What annotators hand in: .json as their pages save it or Label Studio exports it, items.csv or items.jsonl with
+        annotator and value filled in; or the files of `fdarx serve --feedback`.
     users
-        Annotators of users of Label Studio or Argilla, as USER=ANNOTATOR, where USER is the id or, in Label Studio, the
-        e-mail address; USER= leaves the user's annotations out.
+        Annotators of users of Label Studio, as USER=ANNOTATOR, where USER is the id or the e-mail address; USER= leaves
+        the user's annotations out.
     """
     feedback = [file for file in files if is_feedback(file)]
     if feedback and len(feedback) < len(files):
@@ -193,19 +193,19 @@ def adjudicate(
 class ReviewExportConfig(JobConfig):
     """Options of `fdarx review export`."""
 
-    to: Literal["label-studio", "argilla", "pairs"]
-    """label-studio: for each task the tasks to import and the labeling configuration; argilla: for each task a dataset
-    for `rg.Dataset.from_disk`; pairs: the claims on which people have a verdict, for `fdarx verify --pairs`"""
+    to: Literal["label-studio", "pairs"]
+    """label-studio: for each task the tasks to import and the labeling configuration; pairs: the claims on which
+    people have a verdict, for `fdarx verify --pairs`"""
     out: str
-    """folder (label-studio, argilla) or .jsonl file (pairs) to write, on disk or s3://"""
+    """folder (label-studio) or .jsonl file (pairs) to write, on disk or s3://"""
     show_decisions: bool = False
-    """label-studio, argilla: show annotators the judge's decisions, as predictions or suggestions; this biases them, so
-    their annotations count as made with the decision in view"""
+    """label-studio: show annotators the judge's decisions as predictions; this biases them, so their annotations count
+    as made with the decision in view"""
 
 
 @wrong_arguments()
 def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name="*")]) -> int:
-    """Export the items of a review for Label Studio or Argilla, or the claims that people judged as marked pairs.
+    """Export the items of a review for Label Studio, or the claims that people judged as marked pairs.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def export(review: str, *, config: Annotated[ReviewExportConfig, Parameter(name=
     if config.to == "pairs":
         counts, written = {"pairs": export_pairs(opened, out)}, [out]
     else:
-        written = export_items(opened, config.to, out, show_decisions=config.show_decisions)
+        written = export_items(opened, out, show_decisions=config.show_decisions)
     if config.as_json:
         print_json({"review": review, **counts, "written": [str(place) for place in written]})
         return 0

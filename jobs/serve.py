@@ -49,9 +49,10 @@ def serve(*, config: Annotated[ServeSpec | None, Parameter(name="*")] = None) ->
                 print(f"{about}; send it as `Authorization: Bearer KEY`:", file=sys.stderr)
                 print(key)
                 return 0
-            print("starting: importing Ray and reading the indexes", file=sys.stderr, flush=True)
             service = config.service_config()
-            _check(service, config.retriever, config.host, config.port)
+            check_port(config.host, config.port)
+            print("starting: importing Ray and reading the indexes", file=sys.stderr, flush=True)
+            _check(service, config.retriever)
             with _serving(service, config.host, config.port, config.metrics_port) as ended:
                 where = f"http://{config.host}:{config.port}"
                 docs = "" if config.no_docs else f" (its API: {where}/docs)"
@@ -62,8 +63,20 @@ def serve(*, config: Annotated[ServeSpec | None, Parameter(name="*")] = None) ->
         return 0
 
 
-def _check(service: ServiceConfig, retriever: str, host: str, port: int) -> None:
-    """Check files and the port here, where an error is one line; from within Ray it would be a long traceback."""
+def check_port(host: str, port: int) -> None:
+    """Raise ValueError where a port can't be used, before anything is read; Ray Serve itself would share one in use."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        other = f"such as --port {port + 1} (make serve PORT={port + 1})"
+        raise ValueError(f"--host {host} --port {port}: {error.strerror or error}; give another, {other}") from error
+
+
+def _check(service: ServiceConfig, retriever: str) -> None:
+    """Check files here, where an error is one line; from within Ray it would be a long traceback."""
     from fdarx_core.retrieval.models import ModelDirectories, check_installed
     from serving.http.access import ApiKeys
     from serving.retriever import CorpusStore
@@ -83,13 +96,6 @@ def _check(service: ServiceConfig, retriever: str, host: str, port: int) -> None
         offered |= dict.fromkeys(corpus.retrievers)
     if retriever not in (AUTO, *offered):
         raise ValueError(f"--retriever {retriever}: the indexes can be searched by {', '.join(offered)}, see above")
-    try:  # Ray Serve itself would share a port that is in use
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        raise ValueError(f"--host {host} --port {port}: {error.strerror or error}; give another") from error
 
 
 @contextmanager

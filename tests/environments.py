@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -13,24 +12,6 @@ PROJECT = Path(__file__).parents[1]
 
 class Unavailable(Exception):
     """An environment can't be made, or its program run, here; the message says why and what to do."""
-
-
-def own_environment(name: str, *packages: str) -> Path:
-    """Return the folder of the programs of an environment under .cache, which the first call makes.
-
-    Raises Unavailable where it cannot be made.
-    """
-    cache = PROJECT / ".cache" / name
-    programs, ready, wanted = cache / "env" / "bin", cache / "ready", "\n".join(packages)
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not ready.exists() or ready.read_text() != wanted:
-            ready.unlink(missing_ok=True)
-            run([sys.executable, "-m", "venv", "--clear", str(cache / "env")])
-            install_packages(programs / "python", *packages)
-            ready.write_text(wanted)
-    return programs
 
 
 def install_packages(python: Path, *what: str) -> None:

@@ -262,7 +262,7 @@ def _named(passages: list[Passage], question: QuestionAnswer) -> tuple[list[int]
 
 
 def citing_settings(answers: Iterable[ImportedPrediction]) -> frozenset[str]:
-    """Return the settings in which any answer cites, without those of exported prompts, which are known.
+    """Return the settings in which any answer cites, by the answers for which it is not known what their prompts mark.
 
     In these settings an answer without citations counts as one; in others no citations were asked for.
     """

@@ -24,7 +24,7 @@ from fdarx_core.storage import Location, RunDirectory, read_records, write_recor
 from fdarx_core.tuning.answerer_training import ADAPTER_FILES, LEARNT_PARTS, TuningSpec, train_answerer
 from fdarx_core.tuning.evaluation import TunedAnswer, answer_test_part, stored_changes, tuning_figures, write_changes
 from fdarx_core.tuning.pairs import PARTS, TrainingPair
-from fdarx_core.tuning.trainer import STATE, LossPoint, Report, curve_summary, load_library, loss_curve
+from fdarx_core.tuning.trainer import STATE, LossPoint, Report, best_point, load_library, loss_curve
 
 _LOOK_EVERY_S = 0.5
 _RETRIES = 2
@@ -299,11 +299,15 @@ def _publish(run: RunDirectory, spec: TuningSpec, rows: Sequence[TunedAnswer], t
     ]  # fmt: skip
     run.file("metrics.json").write_bytes(orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
     pairs = list(read_records(run.part("pairs", 0), TrainingPair))
+    best = best_point(curve)
+    assert best is not None  # the last step is evaluated
     summary = {
         "pairs": dict(Counter(pair.part for pair in pairs)),
         "groups": len({pair.group for pair in pairs}),
         "rejects": dict(Counter(reject.reason for reject in read_records(run.part("rejects", 0), Reject))),
-        **curve_summary(curve),
+        "steps": curve[-1].step,
+        "best_step": best.step,
+        "validation_loss": best.validation_loss,
         "steps_planned": state["max_steps"],
         spec.result: str(run.file(spec.result)),
         "timings": dict(timings),

@@ -51,6 +51,7 @@ class RetrievalResult:
         prompt_contexts: the contexts as the prompt has them, see `number_contexts`.
         missing: what a step had to do without, and why, a line each.
         seconds: the time of each phase: rewrite, search, postprocess.
+        corrections: the misspelt names of drugs in the question, each with the name that is searched for.
         absent: the medicines that the question names and that no label of the index is of.
         rewritten: the responses of the models that wrote queries.
         scored: the responses of the scoring agent.
@@ -68,6 +69,7 @@ class RetrievalResult:
     prompt_contexts: list[dict[str, Any]]
     missing: list[str]
     seconds: dict[str, float]
+    corrections: list[tuple[str, str]] = field(default_factory=list)
     rewritten: list[Response] = field(default_factory=list)
     scored: list[Response] = field(default_factory=list)
     drugs: list[Drug] = field(default_factory=list)
@@ -170,6 +172,7 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
         prompt,
         missing,
         {phase: end - start for phase, start, end in zip(PHASES, times, times[1:], strict=False)},
+        corrections=[(mention.text, mention.name) for mention in mentions or () if not mention.exact],
         rewritten=[*scopes, *rewritten],
         scored=scored,
         drugs=drugs,
@@ -234,7 +237,8 @@ def absent_text(absent: Sequence[AbsentDrug]) -> str:
             sentences.append(f"Names spelt like it: {', '.join(drug.nearest)}.")
         if drug.mentions:
             labels = ", ".join(f"{label.drug} ({label.effective_date})" for label in drug.mentioned_by)
-            sentences.append(f"The number of labels of other drugs that mention it is {drug.mentions}: {labels}.")
+            among = f", {drug.mentions} in all" if drug.mentions > len(drug.mentioned_by) else ""
+            sentences.append(f"Labels of other drugs mention it{among}: {labels}.")
     return " ".join(sentences)
 
 

@@ -12,7 +12,7 @@ from fdarx_core.baseline.label_statements import ITEM, parse_passage, quoted
 from fdarx_core.rag.label_differences import with_differences
 from fdarx_core.records import AnswerStatement, Citation, SearchHit
 from fdarx_core.retrieval.lexical import InvertedIndex, bm25_index, tokenize
-from fdarx_core.text.sentences import sentence_spans
+from fdarx_core.text.sentences import join_wrapped_lines, sentence_spans
 from fdarx_core.text.stems import is_stop_word, stem
 
 NOTHING_FOUND = "No passage has a word of the question."
@@ -42,7 +42,8 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """Return the statements of some hits that share most words with a question.
 
     Statements are ranked by BM25 among all statements of the hits, each with the titles of its section and the headings
-    above it, by the stems of the words of the question that are no stop words. Those of uploaded documents come last.
+    above it, by the stems of the words of the question that are no stop words. An uploaded label beside another of its
+    drug comes last.
 
     Returns:
         A text with one quotation a line, each followed by its citation; its statements; and its citations with their
@@ -54,13 +55,15 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     # Lucene's idf, since that of rank-bm25 is 0 or less for half of few texts
     idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
     scores = bm25_index(index, idf).scores([_stems(words)])[0]
-    uploaded = [bool(hits[candidate.number - 1].uploaded_by) for candidate in candidates]
-    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (uploaded[at], -scores[at]))
+    drugs = {name for hit in hits if hit.set_id and not hit.uploaded_by for name in (hit.drug, *hit.moieties)}
+    drugs.discard("")
+    beside = [bool(hit.set_id and hit.uploaded_by and {hit.drug, *hit.moieties} & drugs) for hit in hits]
+    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (beside[candidates[at].number - 1], -scores[at]))
     text, citations, seen = "", list[Citation](), set[str]()
     for at in best:
         candidate = candidates[at]
         hit = hits[candidate.number - 1]
-        quote = _one_line(hit.text[candidate.start : candidate.end])
+        quote = _one_line(_passage_text(hit)[candidate.start : candidate.end])
         if len(citations) == MOST_QUOTES or scores[at] < _ALSO * scores[best[0]]:
             break
         if quote in seen:
@@ -82,8 +85,9 @@ def _stems(words: Sequence[str]) -> str:
 
 def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
     if not hit.set_id:
-        for start, end in sentence_spans(hit.text):
-            sentence = hit.text[start:end]
+        text = _passage_text(hit)
+        for start, end in sentence_spans(text):
+            sentence = text[start:end]
             if sentence.endswith(_ENDS) and len(tokenize(sentence)) >= _SHORTEST:
                 yield _Candidate(number, start, end, f"{hit.title}\n{hit.section}\n{sentence}")
         return
@@ -102,7 +106,13 @@ def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
             )
 
 
+def _passage_text(hit: SearchHit) -> str:
+    """Return the text in which statements are found; only documents have line ends inside sentences."""
+    return hit.text if hit.set_id else join_wrapped_lines(hit.text)
+
+
 def _one_line(text: str) -> str:
     """Return a quotation on one line, without bullets, and without numbers of footnotes, which would be citations."""
-    first, *items = (quoted(ITEM.sub("", line, count=1)) for line in text.split("\n"))
+    marks = ((line, ITEM.match(line)) for line in text.split("\n"))
+    first, *items = (quoted(line[mark.end() :] if mark else line) for line, mark in marks)
     return ": ".join(filter(None, (first, "; ".join(filter(None, items)))))

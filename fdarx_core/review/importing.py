@@ -1,6 +1,6 @@
 """Import of what people hand in, and export of their verdicts on claims as marked pairs for a verifier.
 
-Annotators hand in JSON of the pages, of Label Studio and of Argilla, filled-in CSV sheets, and JSON lines. All files
+Annotators hand in JSON of the pages and of Label Studio, filled-in CSV sheets, and JSON lines. All files
 are checked before anything is written, and no annotation is overwritten.
 
 Readers' judgments of the service's answers are lines that POST /v1/feedback has appended to the file of `fdarx serve
@@ -23,8 +23,8 @@ from fdarx_core.evaluation.verifier_scores import MarkedPair, read_marked_pairs
 from fdarx_core.records import content_id
 from fdarx_core.records.benchmark import Annotation, ReviewItem
 from fdarx_core.review.agreement_metrics import collect_votes, consensus
-from fdarx_core.review.annotation_tools import PlacedRow, read_tool_rows, tool_of
 from fdarx_core.review.items import ReviewSample, item_texts
+from fdarx_core.review.label_studio import PlacedRow, read_tasks
 from fdarx_core.review.review_set import FORMAT, INFO, Review, merge_annotations, open_review, write_items
 from fdarx_core.review.tasks import ANSWER_TASK, CLAIM_TASK, REVIEW_TASKS, SERVICE, UNSURE
 from fdarx_core.storage import Location, RunConflict, StorageError, write_records
@@ -93,14 +93,13 @@ class ImportResult:
 
 
 def import_annotations(review: Review, files: Sequence[str], users: Mapping[str, str] | None = None) -> ImportResult:
-    """Import files of annotators' pages, of Label Studio and of Argilla (.json, .jsonl), and filled-in items (.csv,
-    .jsonl).
+    """Import files of annotators' pages and of Label Studio (.json), and filled-in items (.csv, .jsonl).
 
-    `users` maps ids or addresses of a tool's users to annotators, "" for users whose annotations are left out. An item
-    without a value counts as unanswered. Raises ValueError for rows of another review, for an annotator, item or value
-    that the review does not have (the message counts the rows and quotes the first of them), and for an annotator who
-    gives an item two values, in these files or an earlier import; StorageError for a file that can't be read. In all
-    cases nothing is written.
+    `users` maps ids or addresses of Label Studio's users to annotators, "" for users whose annotations are left out. An
+    item without a value counts as unanswered. Raises ValueError for rows of another review, for an annotator, item or
+    value that the review does not have (the message counts the rows and quotes the first of them), and for an annotator
+    who gives an item two values, in these files or an earlier import; StorageError for a file that can't be read. In
+    all cases nothing is written.
     """
     items = {item.id: item for item in review.items()}
     result = ImportResult()
@@ -141,7 +140,7 @@ def _checked_rows(
 ) -> list[tuple[str, Annotation]]:
     """Return the annotations of a file that have a value, each with its place.
 
-    Rows of a sheet without any entry are skipped, and what an annotation tool hands back is counted in a line of
+    Rows of a sheet without any entry are skipped, and what Label Studio hands back is counted in a line of
     `notices`. Raises StorageError for a file that can't be read, is empty or has another suffix, and for a row that is
     not an object or lacks a required column; ValueError where rows can't be imported, with their number and the first
     of them.
@@ -176,34 +175,38 @@ def _checked_rows(
 def _file_rows(
     location: Location, people: Sequence[str], users: Mapping[str, str], notices: list[str]
 ) -> Iterable[PlacedRow]:
-    if location.suffix.lower() == ".json":
-        try:
-            page = json.loads(location.read_bytes())
-        except ValueError as error:
-            raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
-        if not isinstance(page, list) or not page:
-            saved: dict[str, Any] = page if isinstance(page, dict) else {}
-            answers = saved.get("answers")
-            if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
-                raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
-            if (found := saved.get("format")) != FORMAT:
-                raise StorageError(f"{location} has format {found}, this version reads {FORMAT}; update fdarx")
-            shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
-            return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
-        rows = [row if isinstance(row, dict) else {} for row in page]
-    else:
-        sheet: list[PlacedRow] = []
-        for line in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
-            place, row, fault = line.place, line.row, line.fault
-            if fault:
-                raise StorageError(f"{place}: {fault}; give one line per item, as in items.jsonl")
-            sheet.append((place, row))
-        rows = [row for _, row in sheet]
-        if not rows or tool_of(rows[0]) is None:
-            return [(place, row) for place, row in sheet if any(_text(row.get(name)) for name in _FILLED_IN)]
-    found, counts = read_tool_rows(location.name, rows, people, users)
+    if location.suffix.lower() != ".json":
+        return _sheet_rows(location)
+    try:
+        content = json.loads(location.read_bytes())
+    except ValueError as error:
+        raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
+    if not isinstance(content, list) or not content:
+        return _page_rows(location, content if isinstance(content, dict) else {})
+    tasks = [row if isinstance(row, dict) else {} for row in content]
+    found, counts = read_tasks(location.name, tasks, people, users)
     notices.append(counts)
     return found
+
+
+def _page_rows(location: Location, saved: Mapping[str, Any]) -> list[PlacedRow]:
+    answers = saved.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
+        raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
+    if (found := saved.get("format")) != FORMAT:
+        raise StorageError(f"{location} has format {found}, this version reads {FORMAT}; update fdarx")
+    shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
+    return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
+
+
+def _sheet_rows(location: Location) -> list[PlacedRow]:
+    sheet: list[PlacedRow] = []
+    for line in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
+        if line.fault:
+            raise StorageError(f"{line.place}: {line.fault}; give one line per item, as in items.jsonl")
+        if any(_text(line.row.get(name)) for name in _FILLED_IN):
+            sheet.append((line.place, line.row))
+    return sheet
 
 
 def _text(value: Any) -> str:

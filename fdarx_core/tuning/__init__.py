@@ -1,1 +1,1 @@
-"""Training of answerers and retrievers: pairs, splits, hard negatives, trainers, evaluation. No Ray here."""
+"""Training of answerers: pairs, splits, trainers, evaluation. No Ray here."""

@@ -9,19 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from fdarx_core.records import Reject
-from fdarx_core.retrieval.models import device
+from fdarx_core.retrieval.models import device, has_bfloat16
 from fdarx_core.tuning.pairs import STAGE, TrainingPair
-from fdarx_core.tuning.trainer import (
-    Report,
-    TrainingSpec,
-    load_library,
-    run_training,
-    training_arguments,
-    training_callbacks,
-)
+from fdarx_core.tuning.trainer import Report, load_library, newest_checkpoint, training_callbacks
 
 LEARNT_PARTS = ("train", "validation")
 Method = Literal["lora", "qlora", "full"]
@@ -29,19 +22,34 @@ Objective = Literal["sft", "dpo"]
 Attention = Literal["sdpa", "flash_attention_2", "eager"]
 ADAPTER_FILES = ("adapter_model.safetensors", "adapter_config.json")
 """The files that PEFT and vLLM read, the configuration last: readers look for it first."""
+_EVALUATIONS_AN_EPOCH = 4
 _WARM_UP = 0.03
 """The share of the steps over which the learning rate rises."""
 
 
-class TuningSpec(TrainingSpec):
+class TuningSpec(BaseModel):
     """The base model of an answerer, how it is trained, and how the test part is measured."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    model: str
+    """base model: a local directory"""
     rate: float = Field(2e-4, gt=0)
     """highest learning rate; a tenth of the default suits --method full, a fortieth --objective dpo"""
+    epochs: int = Field(3, ge=1)
+    """maximum number of epochs"""
     batch: int = Field(4, ge=1)
     """packed sequences per step, or pairs of answers with --objective dpo; a multiple of --workers, which divide it"""
     length: int = Field(2048, ge=16)
     """tokens of a packed sequence; longer pairs are rejected"""
+    evaluate_every: int | None = Field(None, ge=1)
+    """steps between evaluations of the validation loss, each with a checkpoint (a quarter of an epoch)"""
+    patience: int = Field(4, ge=1)
+    """stop after this many consecutive evaluations without a lower validation loss"""
+    resamples: int = Field(2000, ge=100)
+    """number of bootstrap resamples; more give more stable intervals"""
+    seed: int = 0
+    """random seed of the split, the order of training and the intervals"""
     objective: Objective = "sft"
     """`sft` learns the answers of the pairs; `dpo` learns to prefer answers that a judge graded correct over incorrect
     ones to the same question, which needs about twice the time a step"""
@@ -177,18 +185,7 @@ def train_answerer(
     trl, transformers = load_library("trl"), load_library("transformers")
     tokenizer = load_tokenizer(spec.model)
     transformers.set_seed(spec.seed)
-    arguments = training_arguments(checkpoints, spec) | {
-        "per_device_train_batch_size": 1,
-        "per_device_eval_batch_size": 1,
-        "gradient_accumulation_steps": spec.batch // spec.workers,
-        "warmup_steps": _WARM_UP,
-        "gradient_checkpointing": device().startswith("cuda"),
-        "max_length": spec.length,
-        "ddp_find_unused_parameters": False,
-        "save_on_each_node": not shared,
-    }
-    if spec.fsdp:
-        arguments |= {"fsdp": True, "fsdp_config": {"state_dict_type": "FULL_STATE_DICT"}}
+    arguments = _training_arguments(spec, checkpoints, shared)
     if spec.objective == "dpo":
         trainer_class, config = trl.DPOTrainer, trl.DPOConfig(**arguments, beta=spec.beta)
     else:
@@ -202,8 +199,46 @@ def train_answerer(
         peft_config=None if spec.method == "full" else lora_config(spec),
         callbacks=[*training_callbacks(spec.patience, report), *callbacks],
     )
-    run_training(trainer, spec)
+    every = spec.evaluate_every or max(1, len(trainer.train_dataset) // spec.batch // _EVALUATIONS_AN_EPOCH)
+    trainer.args.eval_steps = trainer.args.save_steps = every
+    trainer.remove_callback(transformers.PrinterCallback)
+    trainer.train(resume_from_checkpoint=newest_checkpoint(checkpoints, clean=trainer.is_world_process_zero()))
     return trainer
+
+
+def _training_arguments(spec: TuningSpec, checkpoints: Path, shared: bool) -> dict[str, Any]:
+    """Return the arguments of the trainer: a checkpoint at each evaluation; the newest and the best are kept."""
+    on_gpu = device().startswith("cuda")
+    arguments = {
+        "output_dir": str(checkpoints),
+        "learning_rate": spec.rate,
+        "num_train_epochs": spec.epochs,
+        "max_length": spec.length,
+        "per_device_train_batch_size": 1,
+        "per_device_eval_batch_size": 1,
+        "gradient_accumulation_steps": spec.batch // spec.workers,
+        "gradient_checkpointing": on_gpu,
+        "warmup_steps": _WARM_UP,
+        "eval_strategy": "steps",
+        "save_total_limit": 2,
+        "save_on_each_node": not shared,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "eval_loss",
+        "greater_is_better": False,
+        "restore_callback_states_from_checkpoint": True,
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,  # a loss that is not finite must be seen
+        "seed": spec.seed,
+        "bf16": on_gpu and has_bfloat16(),
+        "use_cpu": not on_gpu,
+        "ddp_find_unused_parameters": False,
+        "dataloader_pin_memory": on_gpu,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+    if spec.fsdp:
+        arguments |= {"fsdp": True, "fsdp_config": {"state_dict_type": "FULL_STATE_DICT"}}
+    return arguments
 
 
 def lora_config(spec: TuningSpec) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
 from fdarx_core.evaluation.bootstrap import contrast, estimate
-from fdarx_core.evaluation.metrics import Metric, ScoreColumns, mean_metric, metric_table
+from fdarx_core.evaluation.metrics import ScoreColumns, mean_metric, metric_table
 from fdarx_core.evaluation.similarity import AnswerSimilarity, rouge_l
 from fdarx_core.records import Difference, Figure
 from fdarx_core.retrieval.models import device
@@ -141,35 +141,15 @@ def tuning_figures(rows: Sequence[TunedAnswer], *, seed: int, resamples: int) ->
 
     The key of a figure is model. Raises ValueError unless both models answered each question once.
     """
-    metrics = [mean_metric(attrgetter(name), name) for name in MEASURES if rows and getattr(rows[0], name) is not None]
-    fields = {"model": "model", "cluster": "group", "question": "id"}
-    return base_and_tuned(rows, metrics, **fields, seed=seed, resamples=resamples)
-
-
-def base_and_tuned(
-    rows: Sequence[Any],
-    metrics: Sequence[Metric],
-    *,
-    model: str,
-    cluster: str,
-    question: str,
-    seed: int,
-    resamples: int,
-) -> list[Change]:
-    """Return the values of metrics for the base model and the tuned one, and their differences, with intervals.
-
-    `model`, `cluster` and `question` are the fields of a row with `BASE` or `TUNED`, its cluster, and its question.
-
-    Raises ValueError unless there is a row of both models for each question, each once.
-    """
-    ids = [{getattr(row, question) for row in rows if getattr(row, model) == name} for name in _MODELS]
+    ids = [{row.id for row in rows if row.model == name} for name in _MODELS]
     if ids[0] != ids[1] or len(rows) != 2 * len(ids[0]):
         raise ValueError("the answers of the base model and the tuned one are not to the same questions, each once")
+    metrics = [mean_metric(attrgetter(name), name) for name in MEASURES if rows and getattr(rows[0], name) is not None]
     if not metrics:
         return []
-    table = metric_table(rows, metrics, cluster=attrgetter(cluster), question=attrgetter(question), keys=[model])
+    table = metric_table(rows, metrics, cluster=attrgetter("group"), question=attrgetter("id"), keys=["model"])
     columns = ScoreColumns(table)
-    masks = [columns.is_in(model, name) for name in _MODELS]
+    masks = [columns.is_in("model", name) for name in _MODELS]
     slices = [[(metric, mask) for mask in masks] for metric in metrics]
     means = estimate(columns, [side for pair in slices for side in pair], seed=seed, resamples=resamples)
     differ = contrast(columns, [(tuned, base) for base, tuned in slices], seed=seed, resamples=resamples)
@@ -204,11 +184,11 @@ def stored_changes(run: RunDirectory) -> list[Change]:
     ]
 
 
-def change_lines(changes: Iterable[Change], names: Mapping[str, str], width: int) -> list[str]:
-    """Return each change in a line: the name of its measure in `width` characters, both means, and the difference."""
+def change_lines(changes: Iterable[Change]) -> list[str]:
+    """Return each change in a line: the name of its measure, both means, and the difference."""
     lines = []
     for measure, base, tuned, difference in changes:
         interval = "" if difference.low is None else f" [{difference.low:+.3f}, {difference.high:+.3f}]"
         means = f"base {base.value:.3f}  tuned {tuned.value:.3f}"
-        lines.append(f"{names[measure]:<{width}} {means}  difference {difference.value:+.3f}{interval}")
+        lines.append(f"{MEASURES[measure]:<22} {means}  difference {difference.value:+.3f}{interval}")
     return lines

@@ -1,4 +1,4 @@
-"""Question-answer pairs for fine-tuning: reading, near-duplicates, the split into parts, and hard negatives.
+"""Question-answer pairs for fine-tuning: reading, near-duplicates, and the split into parts.
 
 A pair has a prompt without passages, or that of the service with the gold passages among others. Preference pairs for
 DPO are answers of an evaluation that a judge graded, correct ones over incorrect ones.
@@ -58,8 +58,6 @@ MAX_OVERLAP = 0.5
 """The share of the answer's content words from which a passage might answer the question."""
 MAX_SIMILARITY = 0.8
 """The Jaccard similarity of content words from which a passage is a near copy of a gold passage."""
-SIBLINGS = 2
-"""Other labels of the drug whose passages are searched as well."""
 _DEPTH = 50
 """Passages of the ranking of BM25 that are looked at."""
 _ANSWER_PREFIX = re.compile(r"^\s*answer\s*:\s*", re.IGNORECASE)
@@ -290,24 +288,16 @@ def _graded_answers(run: RunDirectory) -> defaultdict[tuple[str, str], set[str]]
     return found
 
 
-def distractors(
-    rows: LabelRows, questions: Sequence[QuestionAnswer], siblings: Sequence[LabelRows], most: int
-) -> list[list[Passage]]:
-    """Return for each question the first passages of BM25 that do not answer it, at most `most`.
+def distractors(rows: LabelRows, most: int) -> list[list[Passage]]:
+    """Return for each question of a label its first passages by BM25 that do not answer it, at most `most`.
 
-    Left out are the gold passages, near copies of them, passages that have the words of the answer, and passages of a
-    sibling, another label of the drug, with a text that the label has too.
+    Left out are the gold passages, near copies of them, and passages that have the words of the answer.
     """
-    own = list(rows.passages.values())
-    texts = {_one_line(passage.text) for passage in own}
-    others = [
-        passage for label in siblings for passage in label.passages.values() if _one_line(passage.text) not in texts
-    ]
-    passages = [*own, *others]
-    asked = Queries([question.question for question in questions])
+    passages = list(rows.passages.values())
+    asked = Queries([question.question for question in rows.questions])
     rankings = get_retriever("bm25").rank(asked, Collection([*map(passage_search_text, passages)]), _DEPTH)
     found = []
-    for question, ranked in zip(questions, rankings, strict=True):
+    for question, ranked in zip(rows.questions, rankings, strict=True):
         gold_words = [content_words(passage.text) for passage in rows.gold(question)]
         misleading = dict[str, Passage]()  # by text, each once
         for passage in (passages[at] for at, _ in ranked):
@@ -334,8 +324,7 @@ def read_cited_pairs(place: str, distractor_count: int, seed: int) -> list[Train
             chunk.position: replace(chunk, label=version)
             for chunk in chunk_label(rows.passages.values(), drug=rows.label.drug_name)
         }
-        misleading = distractors(rows, rows.questions, [], distractor_count)
-        for question, found in zip(rows.questions, misleading, strict=True):
+        for question, found in zip(rows.questions, distractors(rows, distractor_count), strict=True):
             gold = gold_indices(question) if question.answerable else []
             shown = [*gold, *(passage.doc_chunk_index for passage in found)]
             shown.sort(key=lambda index: content_id(str(seed), question.id, str(index)))

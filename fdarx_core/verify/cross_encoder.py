@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeAlias
@@ -79,7 +78,6 @@ class BatchRunner:
         self._torch = load_module("torch", PURPOSE)
         self._model, self._padding = model, {"input_ids": tokenizer.pad_token_id or 0}
         self._tokens = FULL if self._model.device.type == "cpu" else FULL * batch
-        self._threads = getattr(model, "threads", 1)
 
     def probabilities(self, inputs: Sequence[Tokens]) -> list[Outcome]:
         """Return one outcome per input, in order, each within 1e-5 of its value alone (1e-2 in half precision)."""
@@ -87,21 +85,14 @@ class BatchRunner:
         # the longest first: what is too much for the memory shows at once
         order = sorted(range(len(inputs)), key=lambda number: -len(inputs[number]["input_ids"]))
 
-        def batches() -> Iterator[list[int]]:
-            start = 0
-            while start < len(order):
-                size = max(1, self._tokens // len(inputs[order[start]]["input_ids"]))
-                yield order[start : start + size]
-                start += size
-
-        def judge(numbers: list[int]) -> Iterator[tuple[int, Outcome]]:
-            return zip(numbers, self._fitting([inputs[number] for number in numbers]), strict=True)
-
-        with ThreadPoolExecutor(self._threads) as pool:
-            # `map` is lazy: after a batch that did not fit, the next ones are smaller
-            for judged in pool.map(judge, batches()) if self._threads > 1 else map(judge, batches()):
-                for number, outcome in judged:
-                    found[number] = outcome
+        start = 0
+        while start < len(order):
+            # after a batch that did not fit, `_tokens` is lower and the next ones are smaller
+            size = max(1, self._tokens // len(inputs[order[start]]["input_ids"]))
+            numbers = order[start : start + size]
+            for number, outcome in zip(numbers, self._fitting([inputs[number] for number in numbers]), strict=True):
+                found[number] = outcome
+            start += size
         return found
 
     def _fitting(self, inputs: Sequence[Tokens]) -> list[Outcome]:
@@ -154,7 +145,7 @@ BATCH = 16
 
 
 class CrossEncoder:
-    """A model from a local directory, or by its name on the hub; half precision on a GPU, ONNX on a CPU.
+    """A model from a local directory, or by its name on the hub; half precision on a GPU, single on a CPU.
 
     Args:
         labels: the classes of the model's outputs in their order, where its configuration does not name them.

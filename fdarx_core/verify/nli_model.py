@@ -1,24 +1,14 @@
-"""NLI cross-encoders: their names, their files on a disk or on the hub, their output classes, and loading them.
-
-On a CPU they run by onnxruntime, which takes less CPU time for a pair than torch.
-"""
+"""NLI cross-encoders: their names, their files on a disk or on the hub, their output classes, and loading them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
 import os
 import re
-import tempfile
-import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from fdarx_core.retrieval.models import ModelMissing, load_module
@@ -144,7 +134,6 @@ _USUAL_LONGEST = 512
 """The tokens that a model reads where neither its configuration nor its tokenizer says it. Source: FAS §4."""
 _UNBOUNDED = 10**6
 """Tokenizers whose directory gives no maximum length report 10^30."""
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
@@ -176,7 +165,7 @@ def name_of(model: str) -> str:
 
 
 def load(model: str, device: str) -> tuple[Any, Any, int]:
-    """Load a model in half precision on a GPU, in single precision on CPU, there by onnxruntime where it can be.
+    """Load a model in half precision on a GPU, in single precision on a CPU.
 
     Returns the model on its device, its tokenizer, and the most tokens that it reads, marks included. Raises
     `ModelMissing` if files are missing.
@@ -195,10 +184,7 @@ def load(model: str, device: str) -> tuple[Any, Any, int]:
     )
     if missing := sorted(found["missing_keys"]):
         raise ModelMissing(f"{model} lacks {len(missing)} weights, as {missing[0]}: it was not trained for NLI")
-    network, longest = network.to(device).eval(), _longest(network, tokenizer)
-    if device == "cpu":
-        network = on_onnxruntime(network, [name for name in _INPUTS if name in tokenizer.model_input_names])
-    return network, tokenizer, longest
+    return network.to(device).eval(), tokenizer, _longest(network, tokenizer)
 
 
 def _config(model: str, revision: str | None) -> dict[str, Any]:
@@ -236,99 +222,3 @@ def _longest(network: Any, tokenizer: Any) -> int:
             found.append(module.num_embeddings - module.padding_idx - 1)
     known = [int(length) for length in found if length and 0 < length < _UNBOUNDED]
     return min(known, default=_USUAL_LONGEST)
-
-
-_LOG = logging.getLogger(__name__)
-_TOLERANCE = 1e-4
-"""The largest difference of logits between the exported and the original model, which rounding alone may cause."""
-
-
-class OnnxClassifier:
-    """A model that was exported to a file; it is called as the original, and returns the same `logits`.
-
-    Each call uses one thread, and `threads` calls may run at once: threads that share a batch wait for each other.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._torch, runtime = (load_module(name, PURPOSE) for name in ("torch", "onnxruntime"))
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = 1
-        self.threads: int = self._torch.get_num_threads()
-        self._session = runtime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-        self._names = [tensor.name for tensor in self._session.get_inputs()]
-        self.device, self.dtype = self._torch.device("cpu"), self._torch.float32
-
-    def __call__(self, **inputs: Any) -> SimpleNamespace:
-        [logits] = self._session.run(None, {name: inputs[name].numpy() for name in self._names})
-        return SimpleNamespace(logits=self._torch.from_numpy(logits))
-
-
-def on_onnxruntime(network: Any, inputs: Sequence[str]) -> Any:
-    """Return an `OnnxClassifier` of a model, or the model itself where that fails or onnxruntime is not installed.
-
-    The export is kept in the user's cache folder (XDG_CACHE_HOME, else ~/.cache), under a hash of the weights, the
-    configuration and the versions of the libraries, and made once. The model is on a CPU, in single precision.
-    """
-    if not (find_spec("onnxruntime") and find_spec("onnx")):
-        _LOG.info("onnxruntime or onnx is not installed; the model runs on torch: pip install 'fdarx[models]'")
-        return network
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fdarx" / "onnx"
-    file = folder / f"{_digest(network, inputs)}.onnx"
-    attention = network.config._attn_implementation
-    try:
-        if not file.is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            # onnxruntime optimizes plain attention, and not the operations that the other kinds are exported as
-            network.set_attn_implementation("eager")
-            _export(network, inputs, file)
-        return OnnxClassifier(file)
-    except Exception as error:  # torch and onnxruntime raise many kinds
-        network.set_attn_implementation(attention)
-        _LOG.warning("%s runs on torch, its export to ONNX failed: %s", type(network).__name__, error)
-        return network
-
-
-def _digest(network: Any, inputs: Sequence[str]) -> str:
-    """Return a hash of what an export depends on."""
-    versions = [version(name) for name in ("torch", "transformers", "onnx")]
-    found = hashlib.sha256(repr((network.config.to_json_string(), versions, inputs)).encode())
-    for weight in network.state_dict().values():
-        found.update(weight.contiguous().numpy())
-    return found.hexdigest()[:32]
-
-
-def _export(network: Any, inputs: Sequence[str], file: Path) -> None:
-    """Export a model to a file, which appears whole or not at all. Raises ValueError where the logits differ."""
-    torch = load_module("torch", PURPOSE)
-    axes = {name: {0: "pairs", 1: "tokens"} for name in inputs}
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        made = Path(folder) / file.name
-        with warnings.catch_warnings(), _first_token(network):
-            warnings.simplefilter("ignore")  # of what a trace fixes: the comparison below would show it
-            torch.onnx.export(
-                network, (), made, kwargs=_sample(torch, inputs, 2, 16), input_names=[*inputs],
-                output_names=["logits"], dynamic_axes=axes, dynamo=False,
-            )  # fmt: skip
-        sample = _sample(torch, inputs, 3, 40)
-        with torch.inference_mode():
-            off = (OnnxClassifier(made)(**sample).logits - network(**sample).logits).abs().max().item()
-        if not off <= _TOLERANCE:
-            raise ValueError(f"the logits differ by {off:.2g}")
-        made.replace(file)
-
-
-def _sample(torch: Any, inputs: Sequence[str], rows: int, tokens: int) -> dict[str, Any]:
-    ids = torch.arange(rows * tokens).reshape(rows, tokens)
-    return {name: ids if name == "input_ids" else torch.full_like(ids, name == "attention_mask") for name in inputs}
-
-
-def _first_token(network: Any) -> AbstractContextManager[Any]:
-    """Let the last layer of a model in BERT's form compute the first token alone, the only one that its head reads."""
-    try:
-        output = network.base_model.encoder.layer[-1].attention.output
-    except AttributeError:
-        return nullcontext()
-    handle: AbstractContextManager[Any] = output.register_forward_pre_hook(
-        lambda _, states: tuple(states[:, :1] for states in states)
-    )
-    return handle

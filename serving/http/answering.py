@@ -135,6 +135,7 @@ class AnswerService:
             "standalone_question": standalone_text,
             "degraded": degraded_parts(result, None),
             "passages": [_passage(number, hit) for number, hit in enumerate(result.contexts, 1)],
+            "corrections": [{"written": written, "name": name} for written, name in result.corrections],
             "absent": [reply_fields(AbsentDrugReply, drug) for drug in result.absent],
             "searches": searches,
             "timings_ms": {**timings, "answer": 0.0, "total": _ms(time.monotonic() - started)},

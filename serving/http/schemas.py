@@ -131,6 +131,13 @@ class AnswerRequest(SearchRequest):
     )
 
 
+class CorrectionReply(BaseModel):
+    """A misspelt name of a drug in the question, and the name that is searched for."""
+
+    written: str
+    name: str
+
+
 class AbsentDrugReply(BaseModel):
     """A medicine that the question names and that no label of the index is of."""
 
@@ -191,6 +198,7 @@ class SearchReply(BaseModel):
     standalone_question: str = Field(description="What was searched and answered: the question without the history.")
     degraded: str | None = Field(description="The steps that failed, with the reason; null if none failed.")
     passages: list[RetrievedPassage]
+    corrections: list[CorrectionReply] = Field(description="The names of drugs that were taken for misspelt.")
     absent: list[AbsentDrugReply] = Field(description="The drugs in the question that have no label in the index.")
     strategy: str
     retriever: str

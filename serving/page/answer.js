@@ -1,5 +1,5 @@
 // A question with its answer. While the answer arrives, existing elements stay in place, because they may have the focus.
-import { AnswerText, marked, markedText, moietiesOf } from "./cited_text.js";
+import { AnswerText, marked, markedText, moietiesOf, pagesOf } from "./cited_text.js";
 import { button, counted, element, number, sectionWords } from "./dom.js";
 import { saveJson, saveMarkdown } from "./exporting.js";
 import { linkOf } from "./form.js";
@@ -11,15 +11,25 @@ import { ServiceError } from "./service.js";
  * @typedef {import("./service.js").Citation} Citation
  * @typedef {{open: (passage: Passage, places: Citation[], corpus: string, opener: HTMLElement) => void,
  *   again: (entry: Entry) => void, compare: (passages: Passage[], corpus: string) => void,
- *   judge: (answer: Answer) => HTMLElement | null, strategyTitle: (name: string) => string}} Acts
+ *   judge: (answer: Answer) => HTMLElement | null, strategyTitle: (name: string) => string,
+ *   sectionTitle: (corpus: string, section: string) => Promise<string>}} Acts
  */
 
-/** @param {Passage} passage */
-export const sourceOf = (passage) => {
+/** Returns what a passage is from; of several pages, those of the cited places. @param {Passage} passage @param {Citation[]} [places] */
+export const sourceOf = (passage, places = []) => {
   const { set_id, document_id, labeler, version, effective_date } = passage;
   const date = effective_date ? `label of ${effective_date}, version ${version}` : "";
-  const about = set_id ? [labeler, date, `set id ${set_id}`] : [`document ${document_id}`];
+  const pages = pagesOf(passage, places);
+  const about = set_id ? [labeler, date, `set id ${set_id}`] : [pages && `page ${pages}`, `document ${document_id}`];
   return [uploadedWords(passage), ...about].filter(Boolean).join(", ");
+};
+
+/** What a filter says for readers, by its name; a section is shown by its title. @type {Record<string, (value: string) => string>} */
+const FILTERS = {
+  section: (value) => `only the section ${value}`,
+  labeler: (value) => `only labels of ${value}`,
+  date_from: (value) => `labels from ${value} on`,
+  date_to: (value) => `labels up to ${value}`,
 };
 
 /** @param {number} value */
@@ -33,6 +43,9 @@ export function scores(passage) {
 
 /** How much of a passage is shown around its marks, where there is no answer. */
 const AROUND = 300;
+
+/** Returns the text of a passage with lines of documents that are wrapped inside a sentence as one; all places stay the same. @param {Passage} passage */
+const readable = ({ set_id, text }) => (set_id ? text : text.replace(/(?<=[^\s.:|])\n(?=[a-z])/g, " "));
 
 /** Returns the part of a passage around its marked places, without a place the beginning. @param {string} text @param {Citation[]} places */
 function excerpt(text, places) {
@@ -48,6 +61,16 @@ function excerpt(text, places) {
 /** @param {number} ms */
 const seconds = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`);
 
+/**
+ * Returns what was searched for in place of a misspelt name, which has small letters, as the passages write it.
+ * @param {{written: string, name: string}} correction @param {Passage[]} passages
+ */
+function correctionWords({ written, name }, passages) {
+  const names = passages.flatMap(({ drug, moieties }) => [drug, ...moieties]);
+  const found = names.find((one) => one.toLowerCase() === name.toLowerCase()) ?? name;
+  return element("span", "corrected", "Showing results for ", element("strong", "", found), `, not for “${written}”. `);
+}
+
 export class Entry {
   /** @param {import("./service.js").Ask} ask @param {import("./service.js").Turn[]} history @param {Acts} acts */
   constructor(ask, history, acts) {
@@ -61,16 +84,18 @@ export class Entry {
     this.passages = [];
     /** @type {Citation[]} */
     this.citations = [];
+    /** The elements of the passages, in the order of these. @type {HTMLElement[]} */
+    this.items = [];
     this.outcome = element("span", "outcome");
     this.standalone = element("p", "soft small asked");
     this.notice = element("div");
     this.text = new AnswerText((passage, places, opener) => this.acts.open(passage, places, this.corpus, opener));
-    this.after = element("div");
+    this.after = element("div", "after");
     this.list = element("ol", "passages");
     this.beside = element("aside", "", element("h3", "caption", "Passages"), this.list);
     this.beside.setAttribute("aria-label", "Passages found");
     const summary = element("summary", "", element("h2", "", ask.question), this.outcome);
-    const written = element("div", "", this.notice, this.text.element, this.after);
+    const written = element("div", "written", this.notice, this.text.element, this.after);
     const columns = element("div", "columns", written, this.beside);
     this.details = /** @type {HTMLDetailsElement} */ (
       element("details", "", summary, this.asked(), this.standalone, columns)
@@ -80,17 +105,25 @@ export class Entry {
   }
 
   asked() {
-    const { filter, strategy, k } = this.ask;
-    const only = Object.values(filter ?? {}).map((value) => `only ${value}`);
+    const { filter = {}, strategy, k } = this.ask;
     const title = strategy && `strategy: ${this.acts.strategyTitle(strategy)}`;
-    const parts = [this.corpus, ...only, title, k && `up to ${counted(k, "passage")}`];
-    return element("p", "soft small asked", parts.filter(Boolean).join(" · "));
+    const line = element("p", "soft small asked");
+    /** @param {string} section its title, "" while it is unknown */
+    const show = (section) => {
+      const shown = Object.entries({ ...filter, ...("section" in filter && { section: section || "that was chosen" }) });
+      const only = shown.map(([name, value]) => (FILTERS[name] ?? ((one) => `only ${one}`))(value));
+      line.textContent = [this.corpus, ...only, title, k && `up to ${counted(k, "passage")}`].filter(Boolean).join(" · ");
+    };
+    show("");
+    if (filter.section) void this.acts.sectionTitle(this.corpus, filter.section).then(show);
+    return line;
   }
 
   /** Prepares for the first or another attempt. */
   reset() {
     this.passages = [];
     this.citations = [];
+    this.items = [];
     this.text.reset();
     for (const part of [this.standalone, this.notice, this.after, this.list]) part.replaceChildren();
     this.beside.hidden = true;
@@ -113,22 +146,28 @@ export class Entry {
   /** @param {Answer} answer */
   showPassages(answer) {
     this.corpus = answer.index?.corpus ?? this.corpus;
-    const { passages, citations, standalone_question: standalone } = answer;
-    this.standalone.textContent = standalone === this.ask.question ? "" : `Answered as: ${standalone}`;
+    const { passages, citations, standalone_question: standalone, corrections = [] } = answer;
+    this.standalone.replaceChildren(...corrections.map((one) => correctionWords(one, passages)), standalone === this.ask.question ? "" : `Answered as: ${standalone}`);
     const ids = (/** @type {Passage[]} */ some) => some.map((one) => one.chunk_id).join("\n");
-    if (ids(passages) !== ids(this.passages)) this.list.replaceChildren(...passages.map((one) => this.item(one)));
+    if (ids(passages) !== ids(this.passages)) this.items = passages.map((one) => this.item(one));
     this.passages = passages;
     this.text.passages = passages;
     this.citations = citations;
     this.beside.hidden = !passages.length;
     const cited = new Set(citations.map((one) => one.n));
     passages.forEach((one, at) => {
-      const item = this.list.children[at];
+      const item = this.items[at];
       item.classList.toggle("cited", cited.has(one.n));
-      const places = isQuoted(answer) ? citations.filter(({ n }) => n === one.n) : [];
+      const all = citations.filter(({ n }) => n === one.n);
+      const places = isQuoted(answer) ? all : [];
+      /** @type {Element} */ (item.querySelector(".source")).textContent = sourceOf(one, all);
       /** @type {Element} */ (item.querySelector(".tag")).textContent = isQuoted(answer) ? "marked" : "cited";
-      item.querySelector(".extract")?.replaceChildren(...excerpt(one.text, places));
+      item.querySelector(".extract")?.replaceChildren(...excerpt(readable(one), places));
     });
+    // Without an answer, those with a quotation come first; uploads may be found before or after others.
+    const first = isQuoted(answer) ? this.items.filter((_, at) => cited.has(passages[at].n)) : [];
+    const shown = [...first, ...this.items.filter((one) => !first.includes(one))];
+    if (shown.length !== this.list.children.length || shown.some((one, at) => one !== this.list.children[at])) this.list.replaceChildren(...shown);
   }
 
   /** @param {Passage} passage */
@@ -139,7 +178,7 @@ export class Entry {
     title.prepend(element("span", "number", String(passage.n)), " ");
     const section = passage.section ? element("p", "section", sectionWords(passage.section)) : null;
     const cited = element("span", "tag", "cited");
-    const about = element("p", "soft small", scores(passage), cited, element("br"), sourceOf(passage));
+    const about = element("p", "soft small", scores(passage), cited, element("br"), element("span", "source", sourceOf(passage)));
     return element("li", "", title, uploadedTag(passage), section, element("p", "extract", passage.text), about);
   }
 
@@ -183,8 +222,8 @@ export class Entry {
 
   /** @param {string} text */
   asText(text) {
-    const sources = this.passages.filter((one, at) => this.list.children[at].classList.contains("cited"));
-    const parts = (/** @type {Passage} */ one) => [one.title, sectionWords(one.section), sourceOf(one)].filter(Boolean);
+    const sources = this.passages.filter((_, at) => this.items[at].classList.contains("cited"));
+    const parts = (/** @type {Passage} */ one) => [one.title, sectionWords(one.section), sourceOf(one, this.citations.filter(({ n }) => n === one.n))].filter(Boolean);
     const lines = sources.map((one) => `[${one.n}] ${parts(one).join(", ")}`);
     return [this.ask.question, text, lines.join("\n")].filter(Boolean).join("\n\n");
   }

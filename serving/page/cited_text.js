@@ -124,8 +124,9 @@ export class AnswerText {
   citation(passage, at) {
     const made = (this.buttons[this.used] ??= button("", "citation", () => {}));
     this.used += 1;
-    made.textContent = `[${passage.n}]`;
-    const about = [passage.title, sectionWords(passage.section), uploadedWords(passage)].filter(Boolean).join(", ");
+    const page = pagesOf(passage, this.placesOf(passage.n, at));
+    made.textContent = page ? `[${passage.n}, p. ${page}]` : `[${passage.n}]`;
+    const about = [passage.title, sectionWords(passage.section), page && `page ${page}`, uploadedWords(passage)].filter(Boolean).join(", ");
     made.setAttribute("aria-label", `Passage ${passage.n}: ${about}`);
     made.onclick = () => this.open(passage, this.placesOf(passage.n, at), made);
     return made;
@@ -167,6 +168,10 @@ export function markedText({ answer, statements }, mark = "[unverified]", shown 
   }
   return [...parts, shown(answer.slice(at))].join("");
 }
+
+/** Returns the pages of the cited places, else of the passage; "" where it has none. @param {Passage} passage @param {Citation[]} places */
+export const pagesOf = (passage, places) =>
+  [...new Set(places.length ? places.map((one) => one.page || passage.page) : [passage.page])].filter(Boolean).sort((a, b) => a - b).join(", ");
 
 /** @param {string} drug @param {string[]} moieties */
 export function moietiesOf(drug, moieties) {

@@ -2,7 +2,7 @@
 import { moietiesOf } from "./cited_text.js";
 import { byId, counted, element, sectionWords } from "./dom.js";
 import { uploadedTag, uploadedWords } from "./notices.js";
-import { compared, isStop } from "./service.js";
+import { compared, isStop, ServiceError } from "./service.js";
 
 /**
  * @typedef {import("./service.js").Passage} Passage @typedef {import("./service.js").Section} Section
@@ -16,7 +16,9 @@ const LEAST_COMMON = 0.4;
 const MOST_CELLS = 1_000_000;
 
 export class LabelComparison {
-  constructor() {
+  /** @param {(corpus: string, section: string) => Promise<string>} sectionTitle returns the title of a code, "" where it is unknown */
+  constructor(sectionTitle) {
+    this.sectionTitle = sectionTitle;
     this.dialog = /** @type {HTMLDialogElement} */ (byId("labels"));
     this.selects = ["first", "second", "section"].map((name) => /** @type {HTMLSelectElement} */ (byId(`labels-${name}`)));
     this.texts = byId("labels-texts");
@@ -30,12 +32,17 @@ export class LabelComparison {
   /** @param {Passage[]} passages those of an answer, of at least two labels @param {string} corpus */
   open(passages, corpus) {
     this.corpus = corpus;
-    const labels = new Map(passages.filter((one) => one.set_id).map((one) => [one.set_id, nameOf(one)]));
+    const labels = new Map(passages.filter((one) => one.set_id).map((one) => [one.set_id, one]));
     const sections = new Map(passages.filter((one) => one.section_code).map((one) => [one.section_code, topOf(one.section)]));
     const [first, second, section] = this.selects;
-    for (const select of [first, second]) select.replaceChildren(...[...labels].map(([id, name]) => new Option(name, id)));
-    second.selectedIndex = 1;
+    for (const select of [first, second]) select.replaceChildren(...[...labels].map(([id, one]) => new Option(nameOf(one), id)));
+    const choices = [...labels.values()];
+    const at = choices.findIndex((one, place) => choices.slice(place + 1).some((other) => ofOneDrug(one, other)));
+    first.selectedIndex = Math.max(0, at);
+    second.selectedIndex = at < 0 ? 1 : choices.findIndex((one, place) => place > at && ofOneDrug(choices[at], one));
     section.replaceChildren(...[...sections].map(([code, title]) => new Option(title, code)));
+    // A passage's path begins with its top section; the code may be that of a section within.
+    for (const option of section.options) void this.sectionTitle(corpus, option.value).then((title) => { option.text = title || option.text; });
     this.dialog.showModal();
     void this.load();
   }
@@ -50,22 +57,35 @@ export class LabelComparison {
       this.show(await compared({ first, second, section, corpus: this.corpus }, this.request.signal));
     } catch (error) {
       if (isStop(error)) return;
-      byId("labels-status").textContent = error instanceof Error && error.message ? error.message : "The labels could not be loaded.";
+      const lacks = error instanceof ServiceError && error.kind === "404";
+      const title = this.selects[2].selectedOptions[0].text;
+      const message = error instanceof Error && error.message ? error.message : "The labels could not be loaded.";
+      byId("labels-status").textContent = lacks ? `One of the two labels has no section “${title}”. Choose another section.` : message;
     }
   }
 
   /** @param {import("./service.js").Compared} found */
   show({ first, second, differences }) {
     const differing = differences.filter((one) => !one.same).length;
-    byId("labels-status").textContent = differing
-      ? `${counted(differing, "difference")}. Upper and lower case and the drugs' own names do not count.`
-      : "The texts do not differ.";
+    const unlike = !ofOneDrug(first, second);
+    const counts = `${counted(differing, "difference")}. Upper and lower case and the drugs' own names do not count.`;
+    byId("labels-status").textContent = unlike
+      ? `These are labels of two different drugs, ${first.drug} and ${second.drug}. They are shown side by side, without marks: nearly all of their texts differ.`
+      : differing ? counts : "The texts do not differ.";
     const rows = differences.map((one) => {
-      const [left, right] = one.same ? [[{ text: one.first, same: true }], [{ text: one.second, same: true }]] : wordDifferences(one.first, one.second);
-      return element("div", one.same ? "row" : "row differs", cell(left, first), cell(right, second));
+      const [left, right] = unlike || one.same ? [[{ text: one.first, same: true }], [{ text: one.second, same: true }]] : wordDifferences(one.first, one.second);
+      return element("div", one.same ? "row" : unlike ? "row apart" : "row differs", cell(left, first), cell(right, second));
     });
     this.texts.replaceChildren(element("div", "row heads", head(first), head(second)), ...rows);
   }
+}
+
+/** Returns whether two labels are of the same drug, by its name or its moieties.
+ * @param {{drug: string, moieties: string[]}} first @param {{drug: string, moieties: string[]}} second */
+function ofOneDrug(first, second) {
+  /** @param {{moieties: string[]}} label */
+  const moieties = ({ moieties: some }) => some.map((one) => one.toLowerCase()).sort().join("\n");
+  return first.drug.toLowerCase() === second.drug.toLowerCase() || (moieties(first) !== "" && moieties(first) === moieties(second));
 }
 
 /** @param {Section} label */

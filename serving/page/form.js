@@ -3,9 +3,11 @@ import { byId, counted, element, number } from "./dom.js";
 import { Names } from "./names.js";
 import { filterValues, names } from "./service.js";
 
-/** @typedef {import("./service.js").Ask} Ask @typedef {import("./service.js").Offer} Offer */
+/** @typedef {import("./service.js").Ask} Ask @typedef {import("./service.js").Offer} Offer
+ * @typedef {{section: import("./service.js").FilterValue[], labeler: import("./service.js").FilterValue[]}} Values */
 
 const SET_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const LOINC = /^\d+-\d$/;
 const K = 6;
 /** Filters of the search beside the drug; the ids of their fields are their names. */
 const FILTERS = ["section", "labeler", "date_from", "date_to"];
@@ -25,9 +27,12 @@ const STRATEGIES = {
 const LEAVE_OUT = "You can leave out the drug or the topic of the last question.";
 
 export class Form {
-  /** @param {(ask: Ask) => void} send */
-  constructor(send) {
+  /** @param {(ask: Ask) => void} send @param {(corpus: import("./service.js").Corpus) => void} showContents */
+  constructor(send, showContents) {
     this.send = send;
+    this.showContents = showContents;
+    /** The sections and labelers of each corpus, once they are asked for. @type {Map<string, Promise<Values>>} */
+    this.values = new Map();
     /** @type {Offer} */
     this.offer = { corpora: [], feedback: false, upload: [], strategies: [], model: "", defaults: {} };
     /** Filters to set once their values are listed. @type {import("./service.js").Filter} */
@@ -108,16 +113,33 @@ export class Form {
     byId("filters").hidden = !labels;
     for (const name of FILTERS) byId(name).value = "";
     if (labels) void this.showFilters(corpus.name);
-    const texts = counted(corpus.documents, labels ? "label" : "document");
-    byId("no-model").hidden = this.offer.model !== "baseline";
-    byId("about-answers").hidden = !byId("no-model").hidden;
-    byId("corpus-about").textContent = `Corpus ${corpus.name}: ${counted(corpus.chunks, "passage")} of ${texts}.`;
+    const quotes = this.offer.model === "baseline";
+    byId("no-model").hidden = !quotes;
+    byId("about-answers").hidden = quotes;
+    this.showContents(corpus);
+  }
+
+  /** Returns the sections and labelers of a corpus. @param {string} corpus */
+  valuesOf(corpus) {
+    // The page works without these filters; errors of the server are shown when a question is sent.
+    const values = this.values.get(corpus) ?? filterValues(corpus).catch(() => {
+      this.values.delete(corpus);
+      return { section: [], labeler: [] };
+    });
+    this.values.set(corpus, values);
+    return values;
+  }
+
+  /** Returns the title of a section that a filter names, "" for an unknown code. @param {string} corpus @param {string} section */
+  async sectionTitle(corpus, section) {
+    const found = (await this.valuesOf(corpus)).section.find(({ value }) => value === section);
+    return found?.title || (LOINC.test(section) ? "" : section);
   }
 
   /** Lists the sections and labelers of the corpus. @param {string} corpus */
   async showFilters(corpus) {
-    // The page works without these filters; errors of the server are shown when a question is sent.
-    const values = await filterValues(corpus).catch(() => ({ section: [], labeler: [] }));
+    const values = await this.valuesOf(corpus);
+    if (corpus !== this.corpus.value) return;
     for (const name of /** @type {const} */ (["section", "labeler"])) {
       const options = values[name].map((one) => new Option(`${one.title || one.value} (${number(one.labels)})`, one.value));
       const chosen = byId(name).value || this.wanted[name] || "";

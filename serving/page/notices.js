@@ -91,7 +91,7 @@ export function answerNotice(answer) {
     return notice("degraded", heading, ...steps, element("p", "soft small", `Reason: ${answer.degraded}`));
   }
   if (answer.withheld) return notice("refused", WITHHELD);
-  return answer.refused ? notice("refused", refusal(answer)) : null;
+  return answer.refused && !answer.answer ? notice("refused", refusal(answer)) : null;
 }
 
 /** Returns the notice that there is no model, with what the text says beside its quotations. @param {Answer} answer */

@@ -4,6 +4,7 @@ import { LabelComparison } from "./comparison.js";
 import { Conversations, newConversation } from "./conversations.js";
 import { byId } from "./dom.js";
 import { feedbackForm } from "./feedback.js";
+import { FirstScreen } from "./first_screen.js";
 import { Form, linked, linkOf } from "./form.js";
 import { readyKey } from "./key.js";
 import { errorHeading, errorNotice, isQuoted, NO_ANSWER, refusal } from "./notices.js";
@@ -16,9 +17,13 @@ import { Upload } from "./upload.js";
 
 const send = /** @type {HTMLButtonElement} */ (byId("send"));
 const panel = new Panel();
-const form = new Form(ask);
-const upload = new Upload(() => form.corpus.value);
-const comparison = new LabelComparison();
+const first = new FirstScreen((question) => {
+  form.question.value = question;
+  form.submit();
+});
+const form = new Form(ask, (corpus) => { if (!linked() && !document.querySelector(".entry")) void first.show(corpus); });
+const upload = new Upload(() => form.corpus.value, () => void showAdded());
+const comparison = new LabelComparison((corpus, section) => form.sectionTitle(corpus, section));
 const conversations = new Conversations(showConversation);
 /** @type {import("./answer.js").Acts} */
 const acts = {
@@ -27,6 +32,7 @@ const acts = {
   compare: (...args) => comparison.open(...args),
   judge: (done) => (form.offer.feedback ? feedbackForm(done) : null),
   strategyTitle: (name) => form.titleOf(name),
+  sectionTitle: (corpus, section) => form.sectionTitle(corpus, section),
 };
 /** @type {AbortController | null} */
 let running = null;
@@ -34,6 +40,7 @@ let running = null;
 let waiting = false;
 /** Earlier turns that are sent with a question; the server reads no more. */
 const TURNS = 10;
+const NARROW = window.matchMedia("(max-width: 40rem)");
 
 /** Announces text to screen readers; not called for every piece of an answer. @param {string} words */
 function say(words) {
@@ -53,7 +60,7 @@ function sayDone(done) {
   const { answer: text, refused, withheld, degraded } = done;
   if (degraded !== null && !text) return say(NO_ANSWER);
   if (withheld || isQuoted(done)) return say(text);
-  return say(refused ? `${refusal(done)} ${text}` : `Answer: ${text}`);
+  return say(refused ? text || refusal(done) : `Answer: ${text}`);
 }
 
 /** @param {Ask} asked */
@@ -62,7 +69,9 @@ function ask(asked) {
   const entry = addEntry(asked, turnsOf(conversations.current.turns, asked.corpus));
   panel.dismiss();
   form.question.value = "";
-  entry.element.scrollIntoView({ block: "nearest" });
+  // On a narrow screen the form fills the screen: the answer must not begin below it.
+  if (NARROW.matches) form.question.blur();
+  entry.element.scrollIntoView({ block: NARROW.matches ? "start" : "nearest" });
   return run(entry);
 }
 
@@ -77,7 +86,6 @@ function turnsOf(answered, corpus) {
 
 /** Adds a question to the page, above the earlier ones, which are closed. @param {Ask} asked @param {Turn[]} history */
 function addEntry(asked, history) {
-  byId("empty").hidden = true;
   for (const one of document.querySelectorAll(".entry > details")) /** @type {HTMLDetailsElement} */ (one).open = false;
   const entry = new Entry(asked, history, acts);
   byId("answers").prepend(entry.element);
@@ -89,7 +97,6 @@ function showConversation({ turns: stored }) {
   running?.abort();
   panel.dismiss();
   byId("answers").replaceChildren();
-  byId("empty").hidden = stored.length > 0;
   stored.forEach(({ ask: asked, at, answer: done }, place) => {
     addEntry(asked, turnsOf(stored.slice(0, place), asked.corpus)).done(done, at);
   });
@@ -97,6 +104,7 @@ function showConversation({ turns: stored }) {
   if (last) form.fill({ ...last.ask, question: "" });
   form.followUp(stored.length > 0);
   window.history.replaceState(null, "", last ? linkOf(last.ask) : location.pathname + location.search);
+  if (!last && form.chosen) void first.show(form.chosen);
   say(last ? `Conversation of ${stored.length} questions.` : "The next question begins a new conversation.");
 }
 
@@ -115,7 +123,11 @@ async function run(entry) {
   say("Searching.");
   try {
     const done = await answer({ ...entry.ask, history: entry.history }, stop.signal, {
-      passages: (found) => { entry.found(found); say(`${found.passages.length} passages found. Writing the answer.`); },
+      passages: (found) => {
+        entry.found(found);
+        if (NARROW.matches) entry.element.scrollIntoView();
+        say(`${found.passages.length} passages found. Writing the answer.`);
+      },
       delta: (text, statements) => entry.delta(text, statements),
     });
     const at = new Date().toISOString();
@@ -150,6 +162,12 @@ function askLinked() {
   conversations.show(newConversation());
   form.fill(wanted);
   void ask({ ...form.read(), ...wanted });
+}
+
+/** Tells the first screen, and with it the reader, that documents were added. */
+async function showAdded() {
+  form.offer.corpora = (await offered()).corpora;
+  if (form.chosen) void first.show(form.chosen);
 }
 
 async function start() {

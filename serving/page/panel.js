@@ -1,5 +1,5 @@
 // A panel with a passage in its section: beside the answer on wide screens, a sheet at the bottom of narrow ones.
-import { marked, moietiesOf } from "./cited_text.js";
+import { marked, moietiesOf, pagesOf } from "./cited_text.js";
 import { byId, element, sectionWords } from "./dom.js";
 import { around, isStop } from "./service.js";
 
@@ -32,7 +32,6 @@ function withoutRepeats(found) {
 
 /** Returns what a reader must know of the source, as pairs of name and value. @param {Passage} passage @param {Citation[]} places */
 function factsOf(passage, places) {
-  const pages = [...new Set([...places.map((one) => one.page), passage.page])].filter(Boolean).sort((a, b) => a - b);
   const link = /** @type {HTMLAnchorElement} */ (element("a", "", "DailyMed"));
   Object.assign(link, { href: passage.url, target: "_blank", rel: "noopener noreferrer" });
   const drug = passage.drug && element("span", "", passage.drug, moietiesOf(passage.drug, passage.moieties));
@@ -40,7 +39,7 @@ function factsOf(passage, places) {
   const facts = [
     ["Uploaded by", passage.uploaded_by], ["Drug", drug], ["Labeler", passage.labeler], ["Effective date", passage.effective_date],
     ["Version", passage.set_id && String(passage.version || "")], ["Section", sectionWords(passage.section)],
-    ["Page", pages.join(", ")], ["Set id", passage.set_id],
+    ["Page", pagesOf(passage, places)], ["Set id", passage.set_id],
     ["Document", passage.set_id ? "" : passage.document_id],
     ["Current label", passage.url.startsWith("https://") ? link : ""],
   ];

@@ -18,13 +18,13 @@ import { askForKey, storedKey } from "./key.js";
  *   statements: Statement[], citations: Citation[], columns: Column[], groups: Group[], prompts: {name: string, version: number, model: string}[],
  *   gate: {statements: number, supported: number, unsupported: number, undecided: number, uncited: number, dropped: {text: string, reason: string}[], verifier: string},
  *   columns: {drug: string, moieties: string[], answer_start: number, answer_end: number, refused: boolean}[],
- *   strategy: string, retriever: string, postprocess: string, searches: string[], timings_ms: Record<string, number>,
+ *   strategy: string, retriever: string, postprocess: string, searches: string[], corrections?: {written: string, name: string}[], timings_ms: Record<string, number>,
  *   model: string, index: {corpus: string, version: string},
  *   usage: {prompt_tokens: number, completion_tokens: number}}} Answer
  * @typedef {{name: string, version: string, chunks: number, documents: number, kind: "labels" | "documents"}} Corpus
  * @typedef {{corpora: Corpus[], feedback: boolean, upload: string[], strategies: {name: string, title: string}[], model: string, defaults: Record<string, any>}} Offer
  * @typedef {{chunk_id: string, title: string, section: string, text: string, here: boolean}} Neighbor
- * @typedef {{name: string, stands_for: string}} Name
+ * @typedef {{name: string, stands_for: string, of_drug: boolean}} Name
  * @typedef {{value: string, title: string, labels: number}} FilterValue
  * @typedef {{drug: string, moieties: string[], labeler: string, set_id: string, version: number, effective_date: string,
  *   url: string, uploaded_by: string}} Section
@@ -88,10 +88,10 @@ export const offered = async () => (await call("v1/corpora")).json();
 
 /**
  * @param {string} corpus "" for the default corpus
- * @param {string} prefix @param {AbortSignal} signal @returns {Promise<Name[]>}
+ * @param {string} prefix @param {AbortSignal} signal @param {number} [limit] @returns {Promise<Name[]>}
  */
-export async function names(corpus, prefix, signal) {
-  const query = new URLSearchParams({ ...(corpus && { corpus }), prefix, limit: "8" });
+export async function names(corpus, prefix, signal, limit = 8) {
+  const query = new URLSearchParams({ ...(corpus && { corpus }), prefix, limit: String(limit) });
   return (await (await call(`v1/names?${query}`, { signal })).json()).names;
 }
 
@@ -104,6 +104,21 @@ export async function filterValues(corpus) {
 export async function around(id, corpus, signal) {
   const query = new URLSearchParams({ corpus });
   return (await (await call(`v1/passages/${encodeURIComponent(id)}?${query}`, { signal })).json()).around;
+}
+
+/**
+ * Returns the texts of a section of a drug's newest label that has it.
+ * @param {string} corpus @param {string} label @param {string} section @param {AbortSignal} signal @returns {Promise<{text: string}[]>}
+ */
+export async function sectionOf(corpus, label, section, signal) {
+  const query = new URLSearchParams({ corpus, label, section });
+  return (await (await call(`v1/sections?${query}`, { signal })).json()).passages;
+}
+
+/** Returns the passages for a question, without an answer. @param {Ask} ask @param {AbortSignal} signal @returns {Promise<Passage[]>} */
+export async function foundPassages(ask, signal) {
+  const headers = { "Content-Type": "application/json" };
+  return (await (await call("v1/search", { method: "POST", headers, signal, body: JSON.stringify(ask) })).json()).passages;
 }
 
 /**

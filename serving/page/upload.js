@@ -8,9 +8,10 @@ import { addDocuments, ServiceError } from "./service.js";
 const SHOWN = 20;
 
 export class Upload {
-  /** @param {() => string} corpus returns the name of the chosen corpus */
-  constructor(corpus) {
+  /** @param {() => string} corpus returns the name of the chosen corpus @param {() => void} done is called once documents were added */
+  constructor(corpus, done) {
     this.corpus = corpus;
+    this.done = done;
     this.file = /** @type {HTMLInputElement} */ (byId("upload-file"));
     this.send = /** @type {HTMLButtonElement} */ (byId("upload-send"));
     this.status = byId("upload-status");
@@ -42,6 +43,7 @@ export class Upload {
 
   /** @param {string} name @param {Added} added */
   show(name, { added, rejected, corpus, version }) {
+    if (added) this.done();
     const left = rejected.length ? ` ${counted(rejected.length, "part")} could not be added:` : "";
     const what = added ? counted(added, "document") : "No document";
     const reasons = rejected.slice(0, SHOWN).map((one) => element("li", "", `${one.name}: ${one.detail || one.reason}`));

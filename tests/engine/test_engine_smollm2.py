@@ -39,11 +39,11 @@ from tests.jobs.evaluating import cells, evaluate, models_file, rows_of
 from tests.jobs.in_process import run_job
 from tests.serving.service_process import running as service_running
 
-pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1200)]
 
 DOSE = "The recommended starting dosage of VELTRAPAN in adults is 25 mg orally once daily."
 REACTION = "The most common adverse reaction was nausea, in 12 % of patients."
-MOST = 200
+MOST = 96
 CACHED_TOKENS = 16_384
 """90 KiB a token: 30 layers, 3 heads of 64 dimensions for keys and as many for values, 4 bytes each."""
 GREEDY = {"max_tokens": MOST, "sampling": {"temperature": 0}, "max_in_flight": 4}
@@ -113,7 +113,7 @@ def evaluation(example_build: Path, models: Path, tmp_path_factory: pytest.TempP
     folder = tmp_path_factory.mktemp("evaluation")
     questions = (example_build / "benchmark" / "qa.jsonl").read_text().splitlines(keepends=True)
     label = json.loads(questions[0])["set_id"]
-    asked = [line for line in questions if json.loads(line)["set_id"] == label][:3]
+    asked = [line for line in questions if json.loads(line)["set_id"] == label][:2]
     (folder / "qa.jsonl").write_text("".join(asked))
     (folder / "labels.jsonl").write_bytes((example_build / "benchmark" / "labels.jsonl").read_bytes())
     done = evaluate(folder, folder / "run", "--models", models, "--retrievers", "bm25")
@@ -133,7 +133,7 @@ def test_an_evaluation_in_four_settings(evaluation: Path) -> None:
 
 def test_the_factuality_of_its_answers_by_itself(evaluation: Path, example_build: Path, models: Path) -> None:
     """Its verdicts are worth nothing; each claim has one, or a reason why it has none."""
-    out, engine = evaluation.parent / "factuality", ("--models", models, "--claims", "smollm2", "--k", 1, "--sample", 2)
+    out, engine = evaluation.parent / "factuality", ("--models", models, "--claims", "smollm2", "--k", 1, "--sample", 1)
     done = score(out, "--predictions", evaluation, "--evidence", f"labels:{example_build}", *engine)
     assert done.returncode == 0, done.stderr
     verdicts = rows_of(out, "verdicts", ClaimVerdict)
@@ -145,7 +145,7 @@ def test_the_factuality_of_its_answers_by_itself(evaluation: Path, example_build
 def test_a_build_by_it_accounts_for_every_reply(models: Path, tmp_path: Path) -> None:
     label, out = EXAMPLES / "jorvequa-capsules.xml", tmp_path / "run"
     roles = ("--generator", "smollm2", "--reader", "smollm2", "--judge", "smollm2", "--models", models)
-    few = ("--passages", 2, "--section-pairs", 0, "--twins", 0, "--transfers", 0)
+    few = ("--passages", 1, "--section-pairs", 0, "--twins", 0, "--transfers", 0)
     line = [sys.executable, "-m", "jobs.cli", "build", "--labels", label, "--out", out, *roles, *few, "--cpus", 1]
     done = subprocess.run(list(map(str, line)), cwd=REPOSITORY, capture_output=True, text=True, timeout=1000)
     assert done.returncode in (0, NO_QUESTIONS), done.stderr
@@ -170,6 +170,7 @@ def test_an_answer_over_http(models: Path, tmp_path: Path) -> None:
     assert answer["answer"] and answer["passages"]
 
 
+@pytest.mark.nightly
 def test_behind_ray_serve_it_is_not_listed_before_it_runs(smollm2: Path, tmp_path: Path) -> None:
     """The dimensions for the estimate of its memory are those of the directory."""
     file = described(

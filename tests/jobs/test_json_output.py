@@ -112,7 +112,7 @@ def test_each_step_of_a_review(build: Path, tmp_path: Path) -> None:
     assert (done["new"], done["known"], len(done["differing"])) == (16, 0, 8)
     assert done["differing"][0]["marks"].keys() == {"anna", "ben"}
     assert told("review", "adjudicate", folder, "--adjudicator", "dora")["items"] == 8
-    assert len(told("review", "export", folder, "--to", "argilla", "--out", tmp_path / "out")["written"]) == 2
+    assert len(told("review", "export", folder, "--to", "label-studio", "--out", tmp_path / "out")["written"]) == 4
     found = told("review", "report", folder, "--resamples", 100)
     page = found.pop("page")
     assert found == json.loads((folder / "agreement.json").read_bytes()) and page == f"{folder}/agreement.html"

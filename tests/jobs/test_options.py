@@ -115,7 +115,7 @@ def test_names_that_others_read_are_no_misspelt_options(
 ) -> None:
     own = ("FDARX_DATA", "FDARX_KILLS", "FDARX_REQUIRE_ENGINE", "FDARX_VERIFIER", "FDARX_KEY_SMALL", "FDARX_ENGINE_KEY")
     of_kubernetes = ("FDARX_BUILD_SERVICE_HOST", "FDARX_BUILD_SERVICE_PORT_HTTP", "FDARX_BUILD_PORT_80_TCP_ADDR")
-    for name in (*own, *of_kubernetes, "FDARX_EVALUATE_SAMPLE", "FDARX_FINETUNE_RETRIEVER_SEED"):
+    for name in (*own, *of_kubernetes, "FDARX_EVALUATE_SAMPLE", "FDARX_FINETUNE_SEED"):
         monkeypatch.setenv(name, "8")
     assert read("--labels", "x", "--out", "z").sample is None
     assert capsys.readouterr().err == ""

@@ -41,6 +41,14 @@ def test_a_list_is_quoted_with_its_items() -> None:
     assert citation.hit.text[citation.start : citation.end] == citation.hit.text
 
 
+def test_only_marks_before_an_item_are_left_out() -> None:
+    """What looks like one inside a statement would take digits of a number with it."""
+    row = found("row", text="Second- or third-degree block | VELORA (N = 602) n (%): 104 (17)", set_id="s1")
+    assert (
+        quote_statements("block", [row])[0] == "“Second- or third-degree block | VELORA (N = 602) n (%): 104 (17)” [1]"
+    )
+
+
 def test_rows_of_a_table_are_statements_each() -> None:
     text, _, citations = quote_statements("Which dose do children take, in mg?", [TABLE])
     assert text.split("\n")[0] == "“Children | Dose: 5 mg | Days: 3” [1]"
@@ -52,13 +60,33 @@ def test_headings_and_questions_of_documents_are_not_quoted() -> None:
     assert text == "“Keep all reserve samples for one year” [1]"
 
 
-def test_uploaded_passages_are_quoted_after_the_others() -> None:
+def test_sentences_of_documents_go_on_over_line_ends() -> None:
+    text = "Reports\nA serious and unexpected adverse event is reported within 15 calendar days of the day on which\n"
+    guide = found("guide", text=text + "Holders first learn\nof it. The day of receipt counts as day 0.")
+    quotes, _, [citation] = quote_statements("How soon is a serious adverse event reported?", [guide])
+    assert quotes == (
+        "“A serious and unexpected adverse event is reported within 15 calendar days of the day on which Holders "
+        "first learn of it” [1]"
+    )
+    assert citation.quote.endswith("which\nHolders first learn\nof it.")
+
+
+def test_uploaded_passages_are_quoted_like_the_others() -> None:
     upload = found(
         "upload", text="The maximum daily dose is 90 mg.", document_id="uploads/eve/s2", set_id="uploads/eve/s2"
     )
     quotes, *_ = quote_statements("What is the maximum daily dose?", [upload, DOSE])
-    assert quotes.split("\n")[0] == "“The maximum daily dose is 40 mg” [2]"
+    assert quotes.split("\n") == ["“The maximum daily dose is 90 mg” [1]", "“The maximum daily dose is 40 mg” [2]"]
     assert quote_statements("What is the maximum daily dose?", [upload])[0] == "“The maximum daily dose is 90 mg” [1]"
+
+
+def test_an_uploaded_label_is_quoted_after_the_label_of_its_drug() -> None:
+    upload = found(
+        "upload", text="The maximum daily dose is 90 mg.", document_id="uploads/eve/s2", set_id="s2", drug="V"
+    )
+    own = found("own", text="The maximum daily dose is 40 mg, in patients with gout.", set_id="s1", drug="V")
+    quotes, *_ = quote_statements("What is the maximum daily dose?", [upload, own])
+    assert quotes.split("\n")[0].endswith("[2]")
 
 
 def test_nothing_is_quoted_where_no_word_is_shared() -> None:

@@ -216,6 +216,8 @@ def test_a_scoring_of_which_nothing_came(made: SyntheticFactuality) -> None:
     results = empty.results()
     page = factuality_page(**results)
     assert "Nothing was measured." in page and "Not checked: no judge model." in page
+    said = text_of(parsed(page).get_element_by_id("summary"))
+    assert "No answer" in said and " of ." not in said and " of (" not in said
     assert "there are no safety flags" in factuality_page(**{**results, "info": {**results["info"], "safety": ""}})
     assert text_of(parsed(page).get_element_by_id("answers")) == "Answers There are no answers."
 

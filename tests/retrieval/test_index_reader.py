@@ -179,8 +179,13 @@ def test_drugs_are_completed_by_any_of_their_names() -> None:
         ("Apixaban guide", None),
     ]
     found = NameCompleter(rows).complete
-    assert found("apix", 5) == [NameCompletion("Apixaban guide"), NameCompletion("Eliquis", "apixaban")]
-    assert found("xr", 5) == found("met", 5) == found("hydro", 5) == [NameCompletion("Metformin  Hydrochloride")]
+    assert found("apix", 5) == [NameCompletion("Apixaban guide"), NameCompletion("Eliquis", "apixaban", True)]
+    assert (
+        found("xr", 5)
+        == found("met", 5)
+        == found("hydro", 5)
+        == [NameCompletion("Metformin  Hydrochloride", of_drug=True)]
+    )
     assert found("guide", 5) == [NameCompletion("Apixaban guide")] and found("none", 5) == []
 
 

@@ -13,9 +13,9 @@ from fdarx_core.records import CheckedAnswer, ClaimVerdict, SafetyFlag
 from fdarx_core.records.benchmark import Annotation, ReviewItem
 from fdarx_core.report.review_pages import annotator_page
 from fdarx_core.review.agreement import measure_agreement
-from fdarx_core.review.annotation_tools import export_items
 from fdarx_core.review.importing import import_annotations, marked_pairs
 from fdarx_core.review.items import draw_sample
+from fdarx_core.review.label_studio import export_items
 from fdarx_core.review.review_set import open_review, share_items, write_adjudication, write_review
 from fdarx_core.storage import RunConflict, RunDirectory, StorageError, read_records, write_records
 from jobs.cli import main
@@ -117,7 +117,7 @@ def test_the_adjudicated_mark_is_people_s_verdict(run: RunDirectory, tmp_path: P
 def test_label_studio_gets_tasks_and_hands_back_marks(run: RunDirectory, tmp_path: Path) -> None:
     drawn = draw_sample(run, 12, tasks=["claim"])
     review = write_review(str(tmp_path / "set"), drawn, ["anna", "ben"], {}, annotator_page)
-    export_items(review, "label-studio", review.root / "studio")
+    export_items(review, review.root / "studio")
     tasks = json.loads((tmp_path / "set" / "studio" / "claim.json").read_text("utf-8"))
     for task, one in zip(tasks, drawn.items, strict=True):
         assert task["data"]["statement"] == one.statement

@@ -94,6 +94,9 @@ class Behaviour:
     standalone: str = ""
     stands_for: str = ""
     found: int = len(PASSAGES)
+    names: Sequence[str] = (*NAMES, MARKUP)
+    corrections: list[dict[str, str]] = field(default_factory=list)
+    model: str = "tiny"
 
 
 @dataclass
@@ -126,15 +129,33 @@ class PageServer:
         defaults = {"corpus": "labels", "strategy": "question", "k": 6, "candidates": 24, "longest_question": 4000}
         corpora = [labels, guidelines][: self.play.corpora]
         return self._refuse(request) or _json(
-            {"corpora": corpora, "feedback": False, "upload": [], "strategies": strategies, "defaults": defaults}
+            {
+                "corpora": corpora,
+                "feedback": False,
+                "upload": [],
+                "strategies": strategies,
+                "defaults": defaults,
+                "model": self.play.model,
+            }
         )
 
     async def names(self, request: Request) -> Response:
         prefix = request.query_params["prefix"].casefold()
-        found = [name for name in (*NAMES, MARKUP) if name.casefold().startswith(prefix)]
-        return self._refuse(request) or _json(
-            {"names": [{"name": name, "stands_for": self.play.stands_for} for name in found]}
-        )
+        found = [name for name in self.play.names if name.casefold().startswith(prefix)]
+        about = {"stands_for": self.play.stands_for, "of_drug": request.query_params["corpus"] == "labels"}
+        limit = int(request.query_params["limit"])
+        return self._refuse(request) or _json({"names": [{"name": name, **about} for name in found[:limit]]})
+
+    async def section(self, request: Request) -> Response:
+        """The labels of the first drug have no text that answers a question."""
+        text = "None." if request.query_params["label"] == self.play.names[0] else PASSAGES[0][3]
+        return self._refuse(request) or _json({"passages": [{"text": text}]})
+
+    async def search(self, request: Request) -> Response:
+        title = orjson.loads(await request.body())["filter"]["title"]
+        parts = (title, f"Question 1: When is {title} stored?", "For a year.", "Storage conditions", "Keep it dry.")
+        text = "\n\n".join(parts)
+        return self._refuse(request) or _json({"passages": [{"title": title, "text": text}]})
 
     async def filters(self, request: Request) -> Response:
         section = {"value": "34070-3", "title": "Contraindications", "labels": 41}
@@ -198,6 +219,7 @@ class PageServer:
             "citations": [*map(self._citation, cited)],
             "gate": self.play.gate, "columns": self.play.columns,
             "prompts": [{"name": "answer_with_citations", "version": 3, "model": "tiny"}],
+            "corrections": self.play.corrections,
             "standalone_question": self.play.standalone or body["question"],
             "strategy": body["strategy"], "retriever": "bm25", "postprocess": "none", "searches": self._searches(body),
             "timings_ms": times, "model": "tiny", "index": {"corpus": corpus, "version": "20250114-3f9c"},
@@ -238,6 +260,8 @@ class PageServer:
             Route("/v1/corpora", self.corpora),
             Route("/v1/names", self.names),
             Route("/v1/filters", self.filters),
+            Route("/v1/sections", self.section),
+            Route("/v1/search", self.search, methods=["POST"]),
             Route("/v1/passages/{chunk_id}", self.passage),
             Mount("/static", StaticFiles(directory=PAGE)),
         ]

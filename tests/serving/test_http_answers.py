@@ -134,6 +134,13 @@ def test_a_filter_that_leaves_nothing_is_not_found(served: Service, more: dict[s
     assert reply.status == 404 and reply.error["code"] == "no_match" and "/v1/names" in reply.error["message"]
 
 
+def test_a_misspelt_drug_is_told_with_the_name_that_is_searched_for(served: Service) -> None:
+    reply = served.ask("What is the recommended dose of velocimba?").json()
+    assert reply["corrections"] == [{"written": "velocimba", "name": "velocimab"}]
+    assert {one["drug"] for one in reply["passages"]} == {"Velocimab"}
+    assert served.ask().json()["corrections"] == []
+
+
 def test_words_that_nothing_holds_are_refused_without_asking(served: Service) -> None:
     asked = served.world.asked.total()
     reply = served.ask("Xylophones?").json()

@@ -87,9 +87,11 @@ def test_the_defaults_are_the_best_that_the_service_has() -> None:
 
 
 def test_names_complete_what_is_typed(served: Service) -> None:
-    assert served.get("/v1/names?prefix=vel").json() == {"names": [{"name": "Velocimab", "stands_for": ""}]}
+    assert served.get("/v1/names?prefix=vel").json() == {
+        "names": [{"name": "Velocimab", "stands_for": "", "of_drug": True}]
+    }
     assert served.get("/v1/names?prefix=ST&corpus=guides&limit=1").json() == {
-        "names": [{"name": "Stability of tablets", "stands_for": ""}]
+        "names": [{"name": "Stability of tablets", "stands_for": "", "of_drug": False}]
     }
     assert served.get("/v1/names?prefix=zzz").json() == {"names": []}
 

@@ -229,7 +229,8 @@ def test_all_of_it_works_from_the_keyboard(page: Page) -> None:
     def focused() -> str:
         return str(page.evaluate("document.activeElement.textContent.trim()"))
 
-    page.keyboard.press("Tab")
+    expect(page.locator("#question")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
     assert focused() == "Skip to the question"
     page.keyboard.press("Enter")
     page.keyboard.type("Which dose?")

@@ -229,10 +229,11 @@ def test_two_labels_stand_side_by_side_with_the_words_marked_that_differ(context
         page.goto(real.url)
         ask(page, "What is the dose of velocimab, and what is the dose of ostrelin?")
         page.get_by_role("button", name="Compare labels").click()
-        expect(page.locator("#labels-status")).to_contain_text("1 difference")
+        expect(page.locator("#labels-status")).to_contain_text("two different drugs, Velocimab and Ostrelin")
         columns = page.locator("#labels .heads h3").all_inner_texts()
         assert sorted(columns) == ["Ostrelin", "Velocimab"]
-        assert "twice a day" in " ".join(page.locator("#labels mark").all_inner_texts())
+        expect(page.locator("#labels .apart")).not_to_have_count(0)
+        expect(page.locator("#labels mark, #labels .differs")).to_have_count(0)
         page.locator("#labels-second").select_option(index=0)
         expect(page.locator("#labels-status")).to_have_text("The texts do not differ.")
         page.keyboard.press("Escape")
@@ -309,9 +310,11 @@ def test_a_judgment_of_an_answer_is_imported_into_a_review(context: BrowserConte
         ask(page, "What is the recommended dose of velocimab?")
         page.get_by_role("button", name="Bad answer").click()
         expect(page.get_by_role("button", name="Bad answer")).to_have_attribute("aria-pressed", "true")
-        page.get_by_label("Remark").fill("It does not say with what to take it.")
-        page.get_by_role("button", name="Send").click()
         expect(page.locator(".feedback")).to_contain_text("Your judgment is stored")
+        assert [json.loads(line)["verdict"] for line in file.read_text().splitlines()] == ["bad"]
+        page.get_by_label("Comment").fill("It does not say with what to take it.")
+        page.get_by_role("button", name="Send comment").click()
+        expect(page.locator(".feedback")).to_contain_text("Your comment is stored too")
     assert main(["review", "import", str(tmp_path / "review"), str(file)]) == 0
     [mark] = open_review(str(tmp_path / "review")).annotations()
     assert (mark.annotator, mark.value, mark.remark) == ("reader", "bad", "It does not say with what to take it.")

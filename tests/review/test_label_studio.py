@@ -1,4 +1,4 @@
-"""Reviews in Label Studio and Argilla: whole items go out, and the same marks come back as from the own page."""
+"""Reviews in Label Studio: whole items go out, and the same marks come back as from the own page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from html import unescape
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from lxml import etree
@@ -20,7 +19,7 @@ from tests.jobs.in_process import run_job
 from tests.review.synthetic_reviews import HOSTILE, ReviewedBuild, ReviewedEvaluation, hashed
 
 PEOPLE = {"anna": 1, "ben": 2, "cara": 3}
-"""The annotators, each with the id of the tool's user."""
+"""The annotators, each with the id of the user."""
 TAGS = {
     "View": set[str](),
     "Header": {"value", "size"},
@@ -61,9 +60,9 @@ def marked_on_the_page(review: Review, folder: Path) -> list[Path]:
     return files
 
 
-def exported(review: Review, tool: str, *more: str) -> Path:
-    out = Path(str(review.root)) / tool
-    done = run_job("review", "export", review.root, "--to", tool, "--out", out, *more)
+def exported(review: Review, *more: str) -> Path:
+    out = Path(str(review.root)) / "label-studio"
+    done = run_job("review", "export", review.root, "--to", "label-studio", "--out", out, *more)
     assert done.returncode == 0, done.stderr
     return out
 
@@ -103,75 +102,16 @@ def label_studio_json_min(folder: Path, out: Path) -> Iterator[Path]:
         yield out / file.name
 
 
-def argilla_responses(record: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    responses: dict[str, list[dict[str, Any]]] = {"mark": [], "remark": []}
-    for person, user in PEOPLE.items():
-        task = REVIEW_TASKS[record["metadata"]["task"]]
-        for question, value in zip(responses, mark_of(person, list(task.options), record["id"]), strict=True):
-            if value:
-                responses[question].append({"value": value, "user_id": str(UUID(int=user))})
-    return {question: given for question, given in responses.items() if given}
-
-
-def argilla_disk(folder: Path, out: Path) -> Iterator[Path]:
-    """The records of Argilla's `Dataset.to_disk`, after all people have responded."""
-    for dataset in sorted(folder.iterdir()):
-        records = json.loads((dataset / "records.json").read_text("utf-8"))
-        made = [
-            {**one, "responses": argilla_responses(one), "status": "completed", "_server_id": "7"} for one in records
-        ]
-        (out / f"{dataset.name}.json").write_text(json.dumps(made))
-        yield out / f"{dataset.name}.json"
-
-
-def argilla_rows(folder: Path, out: Path) -> Iterator[Path]:
-    """The rows of Argilla's `Dataset.records.to_datasets`, as JSON lines."""
-    for file in argilla_disk(folder, out):
-        rows = []
-        for record in json.loads(file.read_text("utf-8")):
-            row = {
-                "id": record["id"],
-                "status": "completed",
-                "_server_id": "7",
-                **record["fields"],
-                **record["metadata"],
-            }
-            for question in ("mark", "remark"):
-                given = record["responses"].get(question)
-                column = f"{question}.responses"
-                row[column] = given and [one["value"] for one in given]
-                row[f"{column}.users"] = given and [one["user_id"] for one in given]
-                row[f"{column}.status"] = given and ["submitted"] * len(given)
-            rows.append(row)
-        lines = out / f"{file.stem}.jsonl"
-        lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        yield lines
-
-
-@pytest.mark.parametrize(
-    ("tool", "annotate", "user"),
-    [
-        ("label-studio", label_studio_json, str),
-        ("label-studio", label_studio_json_min, str),
-        ("argilla", argilla_disk, lambda user: str(UUID(int=user))),
-        ("argilla", argilla_rows, lambda user: str(UUID(int=user))),
-    ],
-    ids=["label-studio-json", "label-studio-json-min", "argilla-disk", "argilla-rows"],
-)
-def test_marks_from_a_tool_give_the_agreement_of_the_same_marks_on_the_page(
-    review: Review,
-    build: ReviewedBuild,
-    tmp_path: Path,
-    tool: str,
-    annotate: Callable[[Path, Path], Iterator[Path]],
-    user: Callable[[int], str],
+@pytest.mark.parametrize("annotate", [label_studio_json, label_studio_json_min], ids=["json", "json-min"])
+def test_marks_from_label_studio_give_the_agreement_of_the_same_marks_on_the_page(
+    review: Review, build: ReviewedBuild, tmp_path: Path, annotate: Callable[[Path, Path], Iterator[Path]]
 ) -> None:
     (tmp_path / "back").mkdir()
-    files = list(annotate(exported(review, tool), tmp_path / "back"))
+    files = list(annotate(exported(review), tmp_path / "back"))
     done = run_job("review", "import", review.root, *files)
     assert done.returncode == 2 and "annotations are by users who are no annotators" in done.stderr
-    assert all(f"{user(number)} (" in done.stderr for number in PEOPLE.values()) and not review.annotations()
-    users = [f"{user(number)}={name}" for name, number in PEOPLE.items()]
+    assert all(f"{number} (" in done.stderr for number in PEOPLE.values()) and not review.annotations()
+    users = [f"{number}={name}" for name, number in PEOPLE.items()]
     done = run_job("review", "import", review.root, *files, "--users", *users)
     assert done.returncode == 0, done.stderr
     assert f"{3 * len(review.items())} annotations taken in" in done.stdout
@@ -195,7 +135,7 @@ def test_label_studio_gets_what_the_page_shows_and_a_configuration_of_documented
     grades = write_review(str(tmp_path / "grades"), graded, ["anna"], {}, annotator_page)
     for which in (review, grades):
         items = {item.id: item for item in which.items()}
-        for file in exported(which, "label-studio", "--show-decisions").glob("*.xml"):
+        for file in exported(which, "--show-decisions").glob("*.xml"):
             config: Any = etree.fromstring(file.read_bytes())
             assert all(one.tag in TAGS and set(one.attrib) <= TAGS[one.tag] for one in config.iter())
             shown = {one.get("value").removeprefix("$") for one in config.iter("Text", "HyperText")}
@@ -227,48 +167,21 @@ def test_passages_are_one_line_of_html_with_the_sentences_marked_and_nothing_tha
         assert text == f"<div>{item.context.replace(chr(0x2028), chr(10))}</div>"
 
 
-def test_argilla_gets_the_files_of_a_dataset_on_disk(review: Review) -> None:
-    out = exported(review, "argilla", "--show-decisions")
-    items = {item.id: item for item in review.items()}
-    assert {folder.name for folder in out.iterdir()} == {item.task for item in items.values()}
-    for folder in out.iterdir():
-        task = REVIEW_TASKS[folder.name]
-        settings, dataset = (
-            json.loads((folder / f".argilla/{name}.json").read_text()) for name in ("settings", "dataset")
-        )
-        assert dataset["name"] == f"fdarx-{review.digest}-{task.name}"
-        assert settings["distribution"] == {"strategy": "overlap", "min_submitted": len(PEOPLE)}
-        mark, remark = settings["questions"]
-        assert {one["value"]: one["text"] for one in mark["settings"]["options"]} == task.options
-        assert mark["required"] and not remark["required"] and remark["settings"]["type"] == "text"
-        fields = {one["name"] for one in settings["fields"]}
-        known = {one["name"] for one in settings["metadata"]}
-        for record in json.loads((folder / "records.json").read_text("utf-8")):
-            item = items[record["id"]]
-            assert record["fields"].keys() == fields and record["metadata"].keys() <= known
-            assert record["fields"]["question"] == item.question and record["fields"]["context"] == passages_html(item)
-            suggested = {question: one["value"] for question, one in record["suggestions"].items()}
-            assert suggested == ({"mark": item.decision} if item.decision else {})
-            assert record["metadata"]["decision"] == ("shown" if item.decision else "hidden")
-
-
-@pytest.mark.parametrize("tool", ["label-studio", "argilla"])
-def test_decisions_are_shown_only_on_request(review: Review, tool: str) -> None:
+def test_decisions_are_shown_only_on_request(review: Review) -> None:
     assert any(item.decision for item in review.items())
-    hidden = [shown_decisions(file) for file in exported(review, tool).rglob("*.json")]
+    hidden = [shown_decisions(file) for file in exported(review).glob("*.json")]
     assert hidden and not any(hidden)
-    assert any(map(shown_decisions, exported(review, tool, "--show-decisions").rglob("*.json")))
+    assert any(map(shown_decisions, exported(review, "--show-decisions").glob("*.json")))
 
 
 def shown_decisions(file: Path) -> list[Any]:
     """The judge's decisions that a file shows to annotators."""
-    rows = [row for row in json.loads(file.read_text("utf-8")) if isinstance(row, dict)]
-    return [shown for row in rows if (shown := row.get("predictions") or row.get("suggestions"))]
+    return [row["predictions"] for row in json.loads(file.read_text("utf-8")) if row["predictions"]]
 
 
 def test_what_is_no_mark_is_counted_by_its_reason(review: Review, tmp_path: Path) -> None:
     (tmp_path / "back").mkdir()
-    file = next(label_studio_json(exported(review, "label-studio", "--show-decisions"), tmp_path / "back"))
+    file = next(label_studio_json(exported(review, "--show-decisions"), tmp_path / "back"))
     tasks = json.loads(file.read_text())
     tasks[0]["annotations"][0]["was_cancelled"] = True
     tasks[0]["annotations"][1]["result"] = []
@@ -286,23 +199,9 @@ def test_what_is_no_mark_is_counted_by_its_reason(review: Review, tmp_path: Path
     assert all(mark.saw_decision == (item in decided) for (_, item), mark in marks.items())
 
 
-def test_drafts_and_discarded_responses_of_argilla_are_no_marks(review: Review, tmp_path: Path) -> None:
-    (tmp_path / "back").mkdir()
-    file = next(argilla_rows(exported(review, "argilla"), tmp_path / "back"))
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    rows[0]["mark.responses.status"] = ["draft", "discarded", "submitted"]
-    rows[0] |= {"remark.responses": None, "remark.responses.users": None, "remark.responses.status": None}
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    users = [f"{UUID(int=number)}={name}" for name, number in PEOPLE.items()]
-    done = run_job("review", "import", review.root, file, "--users", *users)
-    assert done.returncode == 0, done.stderr
-    assert f"{3 * len(rows) - 2} read, 1 discarded, 1 drafts" in done.stderr
-    assert [one.annotator for one in review.annotations() if one.item_id == rows[0]["id"]] == ["cara"]
-
-
 def test_marks_outside_the_options_are_counted_and_nothing_is_imported(review: Review, tmp_path: Path) -> None:
     (tmp_path / "back").mkdir()
-    file = next(label_studio_json(exported(review, "label-studio"), tmp_path / "back"))
+    file = next(label_studio_json(exported(review), tmp_path / "back"))
     tasks = json.loads(file.read_text())
     for task in tasks[:3]:
         task["annotations"][0]["result"][0]["value"]["choices"] = ["Good enough"]
