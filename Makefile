@@ -46,8 +46,8 @@ $(VENV)/test: $(VENV)/core locks/faiss.txt locks/test.txt
 	$(call install,--requirement locks/faiss.txt --requirement locks/test.txt)
 	@touch $@
 
-$(VENV)/models: $(VENV)/test locks/models.txt locks/ocr.txt
-	$(call install,--requirement locks/models.txt --requirement locks/ocr.txt)
+$(VENV)/models: $(VENV)/test locks/models.txt
+	$(call install,--requirement locks/models.txt)
 	$(PIP) "$$(sed -n 's/.*"\(torch[<>=][^"]*\)".*/\1/p' pyproject.toml)"
 	@touch $@
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fdarx_core.dailymed import (
     BASE_URL,
-    FILTERS,
     REJECTS,
     RELEASES,
     DailyMedClient,
@@ -35,7 +34,38 @@ from jobs.cli import run_as
 from jobs.output import print_json, printable, tell_rejects
 from jobs.progress import ProgressLine
 
+# further parameters of the service's listing
+_FILTERS = (
+    "application_number, boxed_warning, dea_schedule_code, drug_class_code, drug_class_coding_system, labeler, "
+    "manufacturer, marketing_category_code, name_type, ndc, rxcui, unii_code"
+)
 _TYPES = {"human_rx": HUMAN_PRESCRIPTION, "human_otc": "34390-5"}
+_PHASES = {"list": "labels listed", "label": "labels", "release": "MB"}
+
+
+def _matches(pattern: str, complaint: str) -> AfterValidator:
+    """Return the check of a text that must match the pattern as a whole; `complaint` may contain the text as {}."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(complaint.format(text))
+        return text
+
+    return AfterValidator(check)
+
+
+_Address = Annotated[str, _matches(r"https?://[^\s/?#]+[^\s?#]*", "{} is no http:// or https:// address")]
+_Type = Annotated[
+    str,
+    _matches(
+        rf"{'|'.join(_TYPES)}|\d{{4,5}}-\d",
+        f"there is no type {{}}; give {', '.join(_TYPES)}, or a LOINC code such as 53404-0",
+    ),
+]
+_Filter = Annotated[
+    str, _matches(rf"({_FILTERS.replace(', ', '|')})=.+", f"{{}} is not NAME=VALUE with a NAME of {_FILTERS}")
+]
+_Contact = Annotated[str, _matches("[!-~][ -~]{2,200}", "give an e-mail or web address in plain letters")]
 
 
 class FetchConfig(JobConfig):
@@ -55,11 +85,11 @@ class FetchConfig(JobConfig):
     """names of drugs: RxNorm's current prescribable content, which needs no license"""
     query: str | None = None
     """labels of this drug, by generic or brand name"""
-    type: str | None = None
+    type: _Type | None = None
     """labels of this type: human_rx, human_otc, or a LOINC code of a document type"""
-    where: list[str] = Field(
+    where: list[_Filter] = Field(
         default_factory=list,
-        description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {', '.join(FILTERS)}",
+        description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {_FILTERS}",
     )
     since: date | None = None
     """only labels of a query and bulk files that were published on or after this day, YYYY-MM-DD"""
@@ -71,22 +101,15 @@ class FetchConfig(JobConfig):
     """maximum number of concurrent requests"""
     timeout: float = Field(60, gt=0)
     """seconds without data, or with nearly none, before a request is retried"""
-    contact: str | None = None
+    contact: _Contact | None = None
     """your e-mail or web address, which is sent with each request so that DailyMed can contact you"""
     scratch: str | None = None
     """local folder for incomplete bulk files; if it is kept after the job, the next job resumes them (OUT/.partial; for
     s3://, ~/.cache/fdarx/fetch)"""
-    base_url: str = BASE_URL
+    base_url: _Address = BASE_URL
     """address of DailyMed or a mirror"""
-    names_url: str = ADDRESS
+    names_url: _Address = ADDRESS
     """address of the zip with RxNorm's prescribable content"""
-
-    @field_validator("part")
-    @classmethod
-    def _from_one(cls, parts: list[int]) -> list[int]:
-        if any(part < 1 for part in parts):
-            raise ValueError("parts are counted from 1")
-        return parts
 
     @field_validator("set_ids")
     @classmethod
@@ -102,44 +125,16 @@ class FetchConfig(JobConfig):
                 ids.update({set_id: None} if set_id else {})
         return list(ids)
 
-    @field_validator("type")
-    @classmethod
-    def _known_type(cls, name: str | None) -> str | None:
-        if name is not None and name not in _TYPES and not re.fullmatch(r"\d{4,5}-\d", name):
-            raise ValueError(f"there is no type {name}; give {', '.join(_TYPES)}, or a LOINC code such as 53404-0")
-        return name
-
-    @field_validator("where")
-    @classmethod
-    def _known_filters(cls, filters: list[str]) -> list[str]:
-        for condition in filters:
-            name, _, value = condition.partition("=")
-            if name not in FILTERS or not value:
-                raise ValueError(f"{condition} is not NAME=VALUE with a NAME of {', '.join(FILTERS)}")
-        return filters
-
-    @field_validator("contact")
-    @classmethod
-    def _one_line(cls, contact: str | None) -> str | None:
-        if contact is not None and not re.fullmatch(r"[!-~][ -~]{2,200}", contact):
-            raise ValueError("give an e-mail or web address in plain letters")
-        return contact
-
-    @field_validator("base_url", "names_url")
-    @classmethod
-    def _http(cls, url: str) -> str:
-        if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", url):
-            raise ValueError(f"{url} is no http:// or https:// address")
-        return url
-
     @model_validator(mode="after")
     def _something(self) -> FetchConfig:
-        labels = bool(self.release or self.set_ids or self.filters())
-        if not (labels or self.names):
+        labels = self.release or self.set_ids or self.filters()
+        if not labels and not self.names:
             options = "--release, --set-ids, --names, or --query, --type, --where or --since"
             raise ValueError(f"nothing to fetch: give {options}")
         if labels and not self.out:
             raise ValueError("--out is required for labels")
+        if min(self.part, default=1) < 1:
+            raise ValueError("parts are counted from 1")
         if self.part and not self.release:
             raise ValueError("--part goes with --release")
         if self.limit and not self.filters():
@@ -153,15 +148,10 @@ class FetchConfig(JobConfig):
         filters = {"drug_name": self.query} if self.query else {}
         if self.type:
             filters["doctype"] = _TYPES.get(self.type, self.type)
-        for condition in self.where:
-            name, _, value = condition.partition("=")
-            filters[name] = value
+        filters |= dict(condition.split("=", 1) for condition in self.where)
         if self.since and (filters or not (self.release or self.set_ids)):
             filters |= {"published_date": self.since.isoformat(), "published_date_comparison": "gte"}
         return filters
-
-
-_PHASES = {"list": "labels listed", "label": "labels", "release": "MB"}
 
 
 def fetch(*, config: Annotated[FetchConfig | None, Parameter(name="*")] = None) -> int:
@@ -189,10 +179,8 @@ async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -
         config.limit,
         config.names_url if config.names else "",
     )
-    if config.scratch:
-        scratch = Path(config.scratch)
-    else:
-        scratch = Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(str(place)) / ".partial"
+    local = Path.home() / ".cache" / "fdarx" / "fetch" if place.is_remote else Path(str(place)) / ".partial"
+    scratch = Path(config.scratch) if config.scratch else local
     async with DailyMedClient(config.base_url, agent, config.rate, config.connections, config.timeout) as client:
         progress("list", 0, 0)
         fetcher = Fetcher(client, place, scratch, progress)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Resolve pyproject.toml into the lock files of this folder, with hashes, for Python 3.11 and newer on all platforms.
-# Each file of the chain core, faiss, test, models, ocr holds only what those before it lack: they are installed on top of
+# Each file of the chain core, faiss, test, models holds only what those before it lack: they are installed on top of
 # each other, without resolving again. torch, and what it brings, is in none of them: the CPU build has other files
 # than the registry's; it is installed by its range in pyproject.toml. gpu.txt is whole, for the image of GPU workers.
 set -euo pipefail
@@ -16,7 +16,7 @@ trap 'rm -r "$new"' EXIT
 any='[a-z0-9-]*'
 extras=()
 before=()
-for layer in core faiss test models ocr; do
+for layer in core faiss test models; do
   extras+=(--extra "${layer/core/all}")  # what a clone runs: all jobs, but no local models
   without=()
   for file in "${before[@]}"; do without+=(--constraints "$file"); done

@@ -1,7 +1,6 @@
 """Labels from DailyMed: bulk releases, and single labels by set id or query, checked and listed in a manifest."""
 
 from fdarx_core.dailymed.client import BASE_URL as BASE_URL
-from fdarx_core.dailymed.client import FILTERS as FILTERS
 from fdarx_core.dailymed.client import DailyMedClient as DailyMedClient
 from fdarx_core.dailymed.client import is_set_id as is_set_id
 from fdarx_core.dailymed.downloads import RELEASES as RELEASES

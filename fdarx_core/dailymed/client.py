@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
@@ -25,30 +25,12 @@ BASE_URL = "https://dailymed.nlm.nih.gov/dailymed"
 
 TRIES = 5
 """Maximum number of attempts at a request with transient failures."""
-PAGE_SIZE = 100
-"""Number of labels on one page of a listing, the maximum that the service allows."""
-
-FILTERS = (
-    "application_number",
-    "boxed_warning",
-    "dea_schedule_code",
-    "drug_class_code",
-    "drug_class_coding_system",
-    "labeler",
-    "manufacturer",
-    "marketing_category_code",
-    "name_type",
-    "ndc",
-    "rxcui",
-    "unii_code",
-)
-"""Further filters of the service's listing, by the names of its parameters."""
 
 _CONNECT_S = 30.0
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 600.0
 _MAX_GIVEN_UP = 3
-_REDIRECTS = (301, 302, 303, 307, 308)
+_REMEDY = "complete files are kept; run the same command later"
 _MAX_REDIRECTS = 5
 _MIN_BYTES = 16 << 10
 """Bytes that must arrive within each timeout, so that a reply that is sent byte by byte ends."""
@@ -62,32 +44,26 @@ class FetchError(Exception):
     Attributes:
         reason: a fixed name, by which failures are counted.
         detail: a description of this failure.
-        tries: the maximum number of attempts after a transient failure, 0 for a permanent failure.
+        tries: the maximum number of attempts; 0 if only this item is missing or wrong, and other requests may succeed.
         wait_s: the seconds that the server asks to wait, None if it does not ask.
-        busy: the server is overloaded, so all requests wait.
-        rejected: the server refused the client, so later requests may fail as well.
         progress: the attempt received so much data that it is not counted.
     """
 
     reason: str
     detail: str
-    _: KW_ONLY
     tries: int = 0
     wait_s: float | None = None
-    busy: bool = False
-    rejected: bool = False
     progress: bool = False
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}"
 
 
-class FetchStopped(Exception):
-    """No more requests are sent to the server. The message gives the reason and the remedy in one line."""
-
-
 class DailyMedClient:
     """A client of DailyMed, to be used in an `async with` block.
+
+    It sends no more requests once `stopped` gives a reason: after three consecutive requests that failed, or if the
+    server asks to wait for more than ten minutes. Every later request raises FetchError not_asked.
 
     Args:
         base_url: the address of DailyMed or of a mirror, such as `BASE_URL`.
@@ -98,10 +74,9 @@ class DailyMedClient:
     """
 
     def __init__(self, base_url: str, agent: str, rate: float = 3, connections: int = 2, timeout_s: float = 60) -> None:
-        self._base, self.connections = URL(base_url.rstrip("/")), connections
+        self.base_url, self.connections, self.stopped = URL(base_url.rstrip("/")), connections, ""
         self._agent, self._timeout_s = agent, timeout_s
-        self._limiter = RateLimiter(rate)
-        self._given_up = 0
+        self._limiter, self._given_up = RateLimiter(rate), 0
 
     async def __aenter__(self) -> DailyMedClient:
         self._session = aiohttp.ClientSession(
@@ -116,87 +91,77 @@ class DailyMedClient:
     async def __aexit__(self, *error: object) -> None:
         await self._session.close()
 
-    @property
-    def releases_url(self) -> URL:
-        """The address of the page that lists the bulk releases."""
-        return self._base / "spl-resources-all-drug-labels.cfm"
+    def stop(self, reason: str) -> None:
+        """Send no more requests. `reason` gives the cause and the remedy in one line; the first one is kept."""
+        self.stopped = self.stopped or reason
 
-    def listing_url(self, query: Mapping[str, str], page: int) -> URL:
-        """Return the address of a page of the list of labels that match `query`; pages are numbered from 1."""
-        parameters = {**query, "pagesize": str(PAGE_SIZE), "page": str(page)}
-        return (self._base / "services/v2/spls.json").with_query(parameters)
+    async def fetch(self, url: URL, max_bytes: int, parse: Callable[[bytes], T]) -> T:
+        """Return the parsed body of a reply. `parse` may raise FetchError, and the body is then requested again."""
 
-    def label_url(self, set_id: str) -> URL:
-        """Return the address of a label's XML."""
-        return self._base / "services/v2/spls" / f"{set_id}.xml"
+        async def attempt() -> T:
+            async with self.open(url) as reply:
+                body = b"".join([chunk async for chunk in self.chunks(reply, max_bytes)])
+            return await asyncio.to_thread(parse, body)
 
-    def follow(self, here: URL, link: str) -> URL:
-        """Return the target of a link or redirect at `here`. Raises FetchError unless it is https or DailyMed's."""
-        try:
-            url = here.join(URL(link))
-            safe = url.scheme == "https" or url.origin() == self._base.origin()
-        except ValueError:
-            raise FetchError("bad_address", f"{here} leads to {link[:200]!r}, which is no address") from None
-        if not safe:
-            raise FetchError("bad_address", f"{here} leads to {str(url)[:200]}; only https is followed")
-        return url
+        return await self.retry(attempt)
 
     async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of `attempt`, which is repeated after transient failures.
+        """Return the result of `attempt`, which is repeated after transient failures; meanwhile no request is sent.
 
-        Raises FetchError after a permanent failure or the last attempt, and FetchStopped after three consecutive
-        requests that were rejected or given up, or if the server asks to wait for more than ten minutes.
+        Raises FetchError after a permanent failure or the last attempt.
         """
         tries = 0
         while True:
-            tries += 1
             try:
                 result = await attempt()
             except FetchError as error:
-                tries = 1 if error.progress else tries
-                if not error.tries:
-                    raise self._counted(error) from None
+                tries = 1 if error.progress else tries + 1
                 if tries >= error.tries:
-                    detail = f"{error.detail} (tried {tries} times)"
-                    raise self._counted(FetchError(error.reason, detail, rejected=True)) from None
-                await self._wait(error, tries)
+                    self._count_failure(error, tries)
+                    raise
+                seconds = _FIRST_WAIT_S * 2.0 ** (tries - 1) if error.wait_s is None else error.wait_s
+                if seconds > _LONGEST_WAIT_S:
+                    self.stop(f"DailyMed asks for a wait of {seconds / 60:.0f} minutes ({error.detail}); {_REMEDY}")
+                else:
+                    self._limiter.hold(seconds)
             else:
                 self._given_up = 0
                 return result
 
-    async def read(self, url: URL, max_bytes: int) -> bytes:
-        """Return the body of a reply with status 200, with one attempt. Raises FetchError."""
-        body = bytearray()
-        async with self.open(url) as reply:
-            if reply.status != 200:
-                raise FetchError(f"http_{reply.status}", f"{url} answers HTTP {reply.status}")
-            async for chunk in self.chunks(reply, max_bytes):
-                body += chunk
-        return bytes(body)
+    def _count_failure(self, error: FetchError, tries: int) -> None:
+        if not error.tries:
+            self._given_up = 0
+            return
+        error.detail += f" (tried {tries} times)"
+        self._given_up += 1
+        if self._given_up >= _MAX_GIVEN_UP:
+            self.stop(f"DailyMed did not answer {self._given_up} requests in a row (last: {error}); {_REMEDY}")
 
     @asynccontextmanager
     async def open(self, url: URL, headers: Mapping[str, str] | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yield a reply with status 200, 206, 304 or 416 after one attempt, its body not read. Raises FetchError.
+        """Yield a reply with status 200, 206, 304 or 416 after one attempt, its body not read. Raises FetchError."""
 
-        If `headers` ask for the encoding identity, the body is not decompressed.
-        """
+        async def send(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+            """Send this request, or one that a redirect leads to."""
+            if not may_follow(request.url, url):
+                raise FetchError("bad_address", f"{url} leads to {str(request.url)[:200]}; only https is followed")
+            await self._limiter.wait()
+            if self.stopped:
+                raise FetchError("not_asked", f"the job stopped before: {self.stopped}")
+            return await handler(request)
+
         try:
-            reply = await self._reply(url, headers or {})
-            try:
-                status, detail = reply.status, f"{reply.url} answers HTTP {reply.status} {reply.reason or ''}".strip()
-                if status in (408, 425, 429) or status >= 500:
-                    wait_s = parse_retry_after(reply.headers.get("Retry-After"))
-                    busy = status in (429, 503)
-                    raise FetchError(f"http_{status}", detail, tries=TRIES, wait_s=wait_s, busy=busy)
-                if status not in (200, 206, 304, 416):
-                    reason = "not_found" if status in (404, 410) else f"http_{status}"
-                    raise FetchError(reason, detail, rejected=status in (401, 403))
+            get = self._session.get(url, headers=headers, middlewares=(send,), max_redirects=_MAX_REDIRECTS + 1)
+            async with get as reply:
+                _check_status(reply)
                 yield reply
-            finally:
-                reply.close()
+        except aiohttp.TooManyRedirects:
+            raise FetchError("redirected", f"{url}: more than {_MAX_REDIRECTS} redirects") from None
+        except aiohttp.RedirectClientError as error:
+            raise FetchError("bad_address", f"{url} leads to {str(error)[:200]}, which is no address") from None
         except (aiohttp.ClientError, asyncio.TimeoutError, ConnectionError) as error:
             message = " ".join(str(error).split())[:300] or type(error).__name__
-            raise FetchError("no_answer", f"{url}: {message}", tries=TRIES) from None
+            raise FetchError("no_answer", f"{url}: {message}", TRIES) from None
 
     async def chunks(self, reply: aiohttp.ClientResponse, max_bytes: int) -> AsyncIterator[bytes]:
         """Yield the body in pieces as they arrive. Raises FetchError too_large or too_slow."""
@@ -210,38 +175,25 @@ class DailyMedClient:
             if time.monotonic() - since > self._timeout_s:
                 if arrived < _MIN_BYTES:
                     detail = f"{reply.url} sent {arrived:,} bytes in {self._timeout_s:g} s"
-                    raise FetchError("too_slow", detail, tries=TRIES)
+                    raise FetchError("too_slow", detail, TRIES)
                 since, arrived = time.monotonic(), 0
 
-    async def _reply(self, url: URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
-        identity = headers.get("Accept-Encoding") == "identity"
-        for _ in range(_MAX_REDIRECTS + 1):
-            await self._limiter.wait()
-            request = self._session.get(url, headers=headers, allow_redirects=False, auto_decompress=not identity)
-            reply = await asyncio.wait_for(request, _CONNECT_S + self._timeout_s)
-            if reply.status not in _REDIRECTS:
-                return reply
-            reply.close()
-            url = self.follow(url, reply.headers.get("Location", ""))
-        raise FetchError("redirected", f"{url}: more than {_MAX_REDIRECTS} redirects")
 
-    async def _wait(self, error: FetchError, tries: int) -> None:
-        seconds = _FIRST_WAIT_S * 2.0 ** (tries - 1) if error.wait_s is None else error.wait_s
-        if seconds > _LONGEST_WAIT_S:
-            request = f"DailyMed asks for a wait of {seconds / 60:.0f} minutes"
-            raise FetchStopped(f"{request} ({error.detail}); complete files are kept; run the same command then")
-        if error.busy:
-            self._limiter.hold(seconds)
-        else:
-            await asyncio.sleep(seconds)
+def _check_status(reply: aiohttp.ClientResponse) -> None:
+    status, detail = reply.status, f"{reply.url} answers HTTP {reply.status} {reply.reason or ''}".strip()
+    if status in (408, 425, 429) or status >= 500:
+        raise FetchError(f"http_{status}", detail, TRIES, parse_retry_after(reply.headers.get("Retry-After")))
+    if status in (401, 403):
+        raise FetchError(f"http_{status}", detail, tries=1)
+    if status not in (200, 206, 304, 416):
+        # aiohttp returns a redirect only if it names no address
+        reason = "not_found" if status in (404, 410) else "redirected" if status < 400 else f"http_{status}"
+        raise FetchError(reason, detail)
 
-    def _counted(self, error: FetchError) -> Exception:
-        """Return the error to raise: FetchStopped after too many rejected requests in a row."""
-        self._given_up = self._given_up + 1 if error.rejected else 0
-        if self._given_up < _MAX_GIVEN_UP:
-            return error
-        times = f"DailyMed did not answer {self._given_up} requests in a row"
-        return FetchStopped(f"{times} (last: {error}); complete files are kept; run the same command later")
+
+def may_follow(url: URL, here: URL) -> bool:
+    """Return whether a link or redirect of `here` may be followed: to any https address, and to the same server."""
+    return url.scheme == "https" or (url.scheme, url.host, url.port) == (here.scheme, here.host, here.port)
 
 
 def is_set_id(text: str) -> bool:

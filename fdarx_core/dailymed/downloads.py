@@ -9,10 +9,13 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import orjson
@@ -20,14 +23,16 @@ from lxml import etree, html
 from pydantic import TypeAdapter, ValidationError
 from yarl import URL
 
-from fdarx_core.dailymed.client import TRIES, DailyMedClient, FetchError, iso_date
+from fdarx_core.dailymed.client import TRIES, DailyMedClient, FetchError, iso_date, may_follow
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.storage.tables import read_json_lines
 
+RELEASES_PAGE = "spl-resources-all-drug-labels.cfm"
 RELEASES = ("human_rx", "human_otc", "homeopathic", "animal", "remainder", "daily", "weekly", "monthly")
 """The full releases, and the updates, of which the page lists several."""
 
-_MANIFEST = "manifest.jsonl"
+ProgressCallback = Callable[[str, int, int, str], None]
+"""Called with the phase (list, label, release), how many are done, how many there are (0 if unknown), and a note."""
+
 _SAVE_EVERY = 100
 _MAX_ZIP_BYTES = 32 << 30
 """DailyMed splits its releases into parts of about 3 GB."""
@@ -35,8 +40,9 @@ _PROGRESS_BYTES = 1 << 20
 """An attempt that brought so many bytes does not count as failed."""
 _CHUNK_BYTES = 1 << 20
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, RuntimeError)
-_FULL = re.compile(r"dm_spl_release_(human_rx|human_otc|homeopathic|animal|remainder)(?:_part(\d{1,3}))?\.zip")
-_UPDATE = re.compile(r"dm_spl_(daily|weekly|monthly)_update_[a-z0-9_]{1,40}\.zip")
+_NAME = re.compile(
+    r"dm_spl_(?:release_([a-z_]+?)(?:_part(\d{1,3}))?|(daily|weekly|monthly)_update_[a-z0-9_]{1,40})\.zip"
+)
 _MD5 = re.compile(r"\bmd5\b[^0-9a-f]{0,40}?(?:checksum\W{0,10})?\b([0-9a-f]{32})\b", re.IGNORECASE)
 _MODIFIED = re.compile(r"last modified:?\s*([A-Za-z]{3,9}\.? \d{1,2}, \d{4})", re.IGNORECASE)
 
@@ -45,10 +51,11 @@ _MODIFIED = re.compile(r"last modified:?\s*([A-Za-z]{3,9}\.? \d{1,2}, \d{4})", r
 class FetchedFile:
     """One entry of the manifest: `file` is the path in the folder, `bytes` and `sha256` describe its content.
 
-    Beside a partly downloaded file, `bytes` is the size that the server announced, 0 where it did not.
+    A file that is listed but not fetched yet has neither. Beside a partly downloaded file, `bytes` is the size that the
+    server announced, 0 where it did not.
 
-    `set_id`, `version`, `published` (ISO 8601) and `title` belong to a label; `md5`, `etag` and `last_modified` are
-    what was published about a bulk release, "" where nothing was.
+    `published` is a day, ISO 8601. `set_id`, `version` and `title` belong to a label; `md5`, `etag` and `last_modified`
+    are what was published about a bulk release, "" where nothing was.
     """
 
     file: str
@@ -65,6 +72,10 @@ class FetchedFile:
     last_modified: str = ""
 
     @property
+    def name(self) -> str:
+        return self.file.rpartition("/")[2]
+
+    @property
     def validator(self) -> str:
         """The value of If-Range: a strong ETag, otherwise the date of the last change."""
         return self.etag if self.etag.startswith('"') else self.last_modified
@@ -78,14 +89,11 @@ class DownloadManifest:
 
     def __init__(self, folder: Location) -> None:
         """Raises StorageError. An unreadable line is skipped, and its file is fetched again."""
-        self._folder, self._unsaved = folder, 0
+        self._folder, self._file, self._unsaved = folder, folder / "manifest.jsonl", 0
         self._entries: dict[str, FetchedFile] = {}
-        if (folder / _MANIFEST).exists():
-            for line in read_json_lines(folder / _MANIFEST):
-                try:
-                    entry = _ENTRY.validate_python(line.row)
-                except ValidationError:
-                    continue
+        for line in self._file.read_bytes().splitlines() if self._file.exists() else ():
+            with suppress(ValidationError):
+                entry = _ENTRY.validate_json(line)
                 self._entries[entry.file] = entry
 
     def entry(self, file: str) -> FetchedFile | None:
@@ -105,221 +113,180 @@ class DownloadManifest:
 
     def save(self) -> None:
         if self._unsaved:
-            rows = (orjson.dumps(dataclasses.asdict(self._entries[file])) + b"\n" for file in sorted(self._entries))
-            (self._folder / _MANIFEST).write_bytes(b"".join(rows))
+            rows = (orjson.dumps(entry) + b"\n" for _, entry in sorted(self._entries.items()))
+            self._file.write_bytes(b"".join(rows))
             self._unsaved = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseFile:
-    """One zip on the page. `part` is 0 where a release has a single file; `md5` and `modified` (ISO 8601) may be ""."""
-
-    name: str
-    release: str
-    part: int
-    url: str
-    md5: str = ""
-    modified: str = ""
-
-    @property
-    def file(self) -> str:
-        """Its path in the folder."""
-        return f"releases/{self.name}"
+def release_and_part(name: str) -> tuple[str, int]:
+    """Return the release that a zip belongs to, "" for other files, and its part, 0 where it is a single file."""
+    match = _NAME.fullmatch(name)
+    return (match[1] or match[3], int(match[2] or 0)) if match else ("", 0)
 
 
-def read_release_page(data: bytes, client: DailyMedClient) -> list[ReleaseFile]:
+def read_release_page(data: bytes, client: DailyMedClient) -> list[FetchedFile]:
     """Return the page's release files, each once, in order. Raises FetchError where it lists none.
 
-    A file is a link to a zip with a release's name. Its checksum and date are searched in the text up to the next link,
+    A file is a link to a zip with a release's name. Its checksum and date are searched in the text up to the next zip,
     whatever the markup. Links that may not be followed (ftp) are skipped.
     """
-    files: dict[str, ReleaseFile] = {}
-    for link, text in _links(data):
-        name = link.rpartition("/")[2].partition("?")[0]
-        full, update = _FULL.fullmatch(name), _UPDATE.fullmatch(name)
-        match = full or update
-        if name not in files and match:
-            try:
-                url = client.follow(client.releases_url, link)
-            except FetchError:
-                continue
-            files[name] = ReleaseFile(name, match[1], int((full and full[2]) or 0), str(url))
-        if file := files.get(name):
-            md5, modified = _MD5.search(text), _MODIFIED.search(text)
-            files[name] = dataclasses.replace(
-                file,
-                md5=file.md5 or (md5[1].lower() if md5 else ""),
-                modified=file.modified or (iso_date(modified[1]) if modified else ""),
-            )
-    if not files:
-        raise FetchError("not_a_release_page", f"{client.releases_url} lists no bulk release", tries=2)
-    return list(files.values())
-
-
-def _links(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield every link to a zip, with the text after it up to the next one."""
+    page_url = client.base_url / RELEASES_PAGE
+    urls, texts, name = dict[str, str](), defaultdict[str, str](str), ""
     try:
-        root = html.document_fromstring(data) if data.strip() else None
-    except (etree.ParserError, etree.XMLSyntaxError, ValueError):
-        root = None
-    link, texts = "", list[str]()
-    for event, element in etree.iterwalk(root, events=("start", "end", "comment")) if root is not None else ():
-        target = str(element.get("href") or "").strip() if (event, element.tag) == ("start", "a") else ""
-        if target.lower().partition("?")[0].endswith(".zip"):
-            yield link, " ".join(texts)
-            link, texts = target, []
-        texts.append((element.text if event == "start" else element.tail) or "")
-    yield link, " ".join(texts)
+        pieces: Any = html.document_fromstring(data).xpath("//a/@href | //text()")  # in the order of the page
+    except etree.LxmlError:
+        pieces = ()
+    for piece in pieces:
+        address = piece.strip().partition("?")[0]
+        if not piece.is_attribute:
+            texts[name] += f" {piece}"
+        elif address.lower().endswith(".zip"):
+            name = address.rpartition("/")[2]
+            with suppress(ValueError):  # no address
+                url = page_url.join(URL(piece.strip()))
+                if release_and_part(name)[0] and may_follow(url, page_url):
+                    urls.setdefault(name, str(url))
+    if not urls:
+        raise FetchError("not_a_release_page", f"{page_url} lists no bulk release", tries=2)
+    files = []
+    for name, address in urls.items():
+        md5, modified = _MD5.search(texts[name]), _MODIFIED.search(texts[name])
+        published = iso_date(modified[1]) if modified else ""
+        files.append(FetchedFile(f"releases/{name}", address, published=published, md5=md5[1].lower() if md5 else ""))
+    return files
 
 
+@dataclass
 class ReleaseDownload:
     """Downloads one zip of a bulk release into `scratch`, a local folder, checks it, and copies it to `folder`.
 
-    The partial file NAME in `scratch` has its version in `NAME.json`, so that it can be resumed. `progress` is called
-    with the bytes so far and in all, 0 where the size is unknown. All methods raise StorageError.
+    `file` has what was published about it. The partial file NAME in `scratch` has its version in `NAME.json`, so that
+    it can be resumed. `note` is for the progress, which is counted in MB.
     """
 
-    def __init__(
-        self,
-        client: DailyMedClient,
-        folder: Location,
-        scratch: Path,
-        file: ReleaseFile,
-        progress: Callable[[int, int], None],
-    ) -> None:
-        self._client, self._folder, self._file, self._progress = client, folder, file, progress
-        self._partial, self._version_file = scratch / file.name, scratch / f"{file.name}.json"
-        self._version = FetchedFile(file.file, file.url)
-        self._resumed_at = 0
+    client: DailyMedClient
+    folder: Location
+    scratch: Path
+    file: FetchedFile
+    note: str
+    progress: ProgressCallback
+
+    def __post_init__(self) -> None:
+        self._partial = self.scratch / self.file.name
+        self._version_file = self.scratch / f"{self.file.name}.json"
 
     async def fetch(self, existing: FetchedFile | None) -> FetchedFile | None:
-        """Return the new file, or None where the existing one is still current.
+        """Return the entry of the new file, or None where the existing one is still current.
 
-        Raises FetchError (not_found, wrong_checksum, damaged_zip …), FetchStopped, and StorageError.
+        Raises FetchError (not_found, wrong_checksum, damaged_zip …) and StorageError.
         """
-        if existing and existing.md5 and existing.md5 == self._file.md5:
+        if existing and existing.md5 and existing.md5 == self.file.md5:
             return None
         try:
-            sha256 = await self._client.retry(lambda: self._attempt(existing))
-            if not sha256:
-                return None
-            size = self._size
-            await asyncio.to_thread(self._publish, self._folder / self._file.file)
-            self._discard()
+            version = await self.client.retry(lambda: self._attempt(existing))
+            return await asyncio.to_thread(self._publish, version) if version else None
         except OSError as error:  # of the partial file; the client turns those of the network into FetchErrors
             reason, remedy = error.strerror or error, "free some space, or choose another --scratch"
             raise StorageError(f"cannot use {self._partial}: {reason}; {remedy}") from error
-        new = dataclasses.replace(self._version, bytes=size, sha256=sha256)
-        return dataclasses.replace(new, published=self._file.modified, fetched_at=utc_now())
 
-    async def _attempt(self, existing: FetchedFile | None) -> str:
-        """Return the SHA-256 of the whole file; "" where it has not changed."""
-        size_before = self._size
-        known = self._known_version()
-        headers = {"Accept-Encoding": "identity", **self._conditions(known, existing)}
+    async def _attempt(self, existing: FetchedFile | None) -> FetchedFile | None:
+        """Complete and check the partial file, and return its version; None where the existing file is current."""
+        version, size_before = self._partial_version(), self._size
+        start, headers = 0, {"Accept-Encoding": "identity"}
+        if version:
+            start = min(size_before, version.bytes - 1)  # the last byte of a complete file, to check its version
+            headers |= {"Range": f"bytes={start}-", "If-Range": version.validator}
+        elif existing:
+            conditions = {"If-None-Match": existing.etag, "If-Modified-Since": existing.last_modified}
+            headers |= {name: value for name, value in conditions.items() if value}
         try:
-            async with self._client.open(URL(self._file.url, encoded=True), headers) as reply:
+            async with self.client.open(URL(self.file.url), headers) as reply:
                 if reply.status == 304:
-                    return ""
-                size = self._resumed_at = self._start(reply, known)
-                with self._partial.open("r+b") as stream:
-                    stream.truncate(size)
-                    stream.seek(size)
-                    async for chunk in self._client.chunks(reply, _MAX_ZIP_BYTES - size):
-                        stream.write(chunk)
-                        size += len(chunk)
-                        self._progress(size, self._version.bytes)
-            if self._version.bytes not in (0, size):
-                detail = f"{self._file.url} sent {size:,} bytes of {self._version.bytes:,}"
-                raise FetchError("wrong_length", detail, tries=TRIES)
+                    return None
+                content_range = reply.headers.get("Content-Range", "")
+                if reply.status == 200:
+                    version, start = self._begin(reply), 0
+                elif not (version and re.fullmatch(rf"bytes {start}-\d+/{version.bytes}", content_range)):
+                    self._discard()
+                    detail = f"{reply.url} does not continue the file at {start:,} bytes; the download starts again"
+                    raise FetchError("bad_range", detail, TRIES)
+                await self._receive(reply, version, start)
         except FetchError as error:
             error.progress = self._size - size_before >= _PROGRESS_BYTES
             raise
-        return await asyncio.to_thread(self._check)
+        await asyncio.to_thread(self._check, start > 0)
+        return version
 
-    def _conditions(self, known: FetchedFile | None, existing: FetchedFile | None) -> dict[str, str]:
-        """Return the headers that resume a file.
-
-        A complete file is resumed from its last byte, to check its version.
-        """
-        if known:
-            start = min(self._size, known.bytes - 1) if known.bytes else self._size
-            return {"Range": f"bytes={start}-", "If-Range": known.validator}
-        if not existing:
-            return {}
-        conditions = {"If-None-Match": existing.etag, "If-Modified-Since": existing.last_modified}
-        return {name: value for name, value in conditions.items() if value}
-
-    def _start(self, reply: aiohttp.ClientResponse, known: FetchedFile | None) -> int:
-        """Return the first byte of the body, and prepare the partial file for it."""
-        headers = reply.headers
-        if headers.get("Content-Encoding", "identity") != "identity":
-            detail = f"{reply.url} comes as {headers['Content-Encoding']}, which was not requested"
-            raise FetchError("unexpected_encoding", detail)
-        if reply.status == 200:
-            self._version = FetchedFile(
-                file=self._file.file,
-                url=self._file.url,
-                bytes=reply.content_length or 0,
-                md5=self._file.md5,
-                etag=headers.get("ETag", ""),
-                last_modified=headers.get("Last-Modified", ""),
-            )
-            # The version is written before any bytes: bytes without one are never resumed.
-            self._discard()
-            self._version_file.parent.mkdir(parents=True, exist_ok=True)
-            self._version_file.write_bytes(orjson.dumps(dataclasses.asdict(self._version)))
-            self._partial.touch()
-            return 0
-        span = re.fullmatch(r"bytes (\d{1,15})-\d{1,15}/(\d{1,15})", headers.get("Content-Range", ""))
-        if reply.status == 206 and known and span:
-            start, length = int(span[1]), int(span[2])
-            if known.bytes in (0, length) and start <= self._size:
-                self._version = known
-                return start
+    def _begin(self, reply: aiohttp.ClientResponse) -> FetchedFile:
+        """Return the version that the reply has the whole of, and prepare an empty partial file for it."""
+        version = dataclasses.replace(
+            self.file,
+            bytes=reply.content_length or 0,
+            etag=reply.headers.get("ETag", ""),
+            last_modified=reply.headers.get("Last-Modified", ""),
+        )
+        # The version is written before any bytes: bytes without one are never resumed.
         self._discard()
-        detail = f"{reply.url} answers {reply.status} to a request for the rest; the download starts again"
-        raise FetchError("bad_range", detail, tries=TRIES)
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        self._version_file.write_bytes(orjson.dumps(version))
+        self._partial.touch()
+        return version
 
-    def _check(self) -> str:
-        """Return the file's SHA-256 if it is whole: by the published MD5, otherwise by the CRCs in the zip."""
-        sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
-        with self._partial.open("rb") as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                sha256.update(chunk)
-                md5.update(chunk)
-        fault: tuple[str, str] | None = None
+    async def _receive(self, reply: aiohttp.ClientResponse, version: FetchedFile, size: int) -> None:
+        """Write the body after the first `size` bytes of the partial file."""
+        with self._partial.open("r+b") as stream:
+            stream.truncate(size)
+            stream.seek(size)
+            async for chunk in self.client.chunks(reply, _MAX_ZIP_BYTES - size):
+                stream.write(chunk)
+                size += len(chunk)
+                self.progress("release", size // 10**6, version.bytes // 10**6, self.note)
+        if version.bytes not in (0, size):
+            raise FetchError("wrong_length", f"{reply.url} sent {size:,} bytes of {version.bytes:,}", TRIES)
+
+    def _check(self, resumed: bool) -> None:
+        """Raise FetchError unless the file is whole: by the published MD5, otherwise by the CRCs in the zip."""
+        reason, fault = "damaged_zip", ""
         try:
-            with zipfile.ZipFile(self._partial) as archive:
-                if broken := None if self._file.md5 else archive.testzip():
-                    fault = "damaged_zip", f"{broken} in {self._file.url} is damaged"
+            if not self.file.md5:
+                with zipfile.ZipFile(self._partial) as archive:
+                    broken = archive.testzip()
+                fault = f"{broken} in {self.file.url} is damaged" if broken else ""
+            elif (md5 := self._digest("md5")) != self.file.md5:
+                reason, fault = "wrong_checksum", f"its MD5 is {md5}, DailyMed lists {self.file.md5}"
         except _ZIP_ERRORS as error:
-            fault = "damaged_zip", f"{self._file.url} is no complete zip: {error}"
-        if self._file.md5 not in ("", md5.hexdigest()):
-            fault = "wrong_checksum", f"its MD5 is {md5.hexdigest()}, DailyMed lists {self._file.md5}"
+            fault = f"{self.file.url} is no complete zip: {error}"
         if fault:
             self._discard()
             # A resumed file may be made of two versions; a file sent in one piece would come again as it is.
-            raise FetchError(*fault, tries=2 if self._resumed_at else 1)
-        return sha256.hexdigest()
+            raise FetchError(reason, fault, tries=2 if resumed else 1)
 
-    def _publish(self, target: Location) -> None:
-        with self._partial.open("rb") as stream, target.open_output() as output:
+    def _publish(self, version: FetchedFile) -> FetchedFile:
+        """Copy the complete file to the folder, and return its entry."""
+        digest = self._digest("sha256")
+        entry = dataclasses.replace(version, bytes=self._size, sha256=digest, fetched_at=utc_now())
+        with self._partial.open("rb") as stream, (self.folder / self.file.file).open_output() as output:
             shutil.copyfileobj(stream, output, _CHUNK_BYTES)
+        self._discard()
+        return entry
+
+    def _digest(self, algorithm: str) -> str:
+        with self._partial.open("rb") as stream:
+            return hashlib.file_digest(stream, algorithm).hexdigest()
 
     @property
     def _size(self) -> int:
         """The bytes in the partial file."""
         return self._partial.stat().st_size if self._partial.exists() else 0
 
-    def _known_version(self) -> FetchedFile | None:
+    def _partial_version(self) -> FetchedFile | None:
         """Return the version of the partial file, None where it cannot be resumed for this address and checksum."""
         try:
             version = _ENTRY.validate_json(self._version_file.read_bytes())
         except (OSError, ValidationError):
             return None
-        same = (version.url, version.md5) == (self._file.url, self._file.md5)
-        return version if same and self._size and version.validator else None
+        same = (version.url, version.md5) == (self.file.url, self.file.md5)
+        return version if same and self._size and version.bytes and version.validator else None
 
     def _discard(self) -> None:
         self._partial.unlink(missing_ok=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,13 +15,15 @@ from urllib.parse import urlencode
 
 import orjson
 
-from fdarx_core.dailymed.client import DailyMedClient, FetchError, FetchStopped, is_set_id, iso_date
+from fdarx_core.dailymed.client import DailyMedClient, FetchError, is_set_id, iso_date
 from fdarx_core.dailymed.downloads import (
+    RELEASES_PAGE,
     DownloadManifest,
     FetchedFile,
+    ProgressCallback,
     ReleaseDownload,
-    ReleaseFile,
     read_release_page,
+    release_and_part,
     utc_now,
 )
 from fdarx_core.labels import BadDocument
@@ -32,12 +36,12 @@ from fdarx_core.storage.sources import MAX_DOCUMENT
 REJECTS = "rejects.parquet"
 
 T = TypeVar("T")
-ProgressCallback = Callable[[str, int, int, str], None]
-"""Called with the phase (list, label, release), how many are done, how many there are, and a note."""
+FetchFunction = Callable[[FetchedFile | None], Awaitable[FetchedFile | None]]
 
 _MAX_PAGE_BYTES = 8 << 20
 """Maximum size of one page; a listing of a hundred labels has about 30 KB."""
-_MAX_PAGES = 5_000
+_PAGE_SIZE = 100
+"""Number of labels on one page of a listing, the maximum that the service allows."""
 _MAX_READINGS = 3
 
 
@@ -71,25 +75,19 @@ class FetchResult:
 
 @dataclass(slots=True)
 class LabelListing:
-    """Labels by set id, each at its newest version, and what is wrong with the listing, of one page or of all pages.
+    """Labels by set id, and what is wrong with the listing, of one page or of all pages.
 
-    The labels have no content yet; `version` is 0 and the texts are "" where the listing does not say. `total` and
-    `pages` are the service's counts for the whole listing.
+    The labels have no content yet; `version` is 0 and the texts are "" where the listing does not say. `total` is the
+    service's count for the whole listing, on one page of it.
     """
 
     labels: dict[str, FetchedFile] = field(default_factory=dict)
     rejects: dict[str, Reject] = field(default_factory=dict)
     total: int = 0
-    pages: int = 0
 
     @property
     def size(self) -> int:
         return len(self.labels) + len(self.rejects)
-
-    def add(self, labels: Iterable[FetchedFile]) -> None:
-        for label in labels:
-            known = self.labels.get(label.set_id, label)
-            self.labels[label.set_id] = max(known, label, key=lambda listed: listed.version)
 
     def reject(self, name: str, reason: str, detail: str) -> None:
         self.rejects.setdefault(name, Reject(id=name, stage="list", reason=reason, detail=detail))
@@ -110,16 +108,11 @@ class Fetcher:
     async def run(self, request: FetchRequest) -> None:
         """Fetch all that is new. Raises StorageError; failures of the server become part of the result."""
         try:
-            if request.releases:
-                await self._fetch_releases(request)
+            await self._fetch_zips(request)
             if request.set_ids or request.query:
                 await self._fetch_labels(request)
-            if request.names_url:
-                name = request.names_url.rpartition("/")[2]
-                await self._fetch_release(ReleaseFile(name, "names", 0, request.names_url), name)
-        except FetchStopped as stopped:
-            self.result.stopped = str(stopped)
         finally:
+            self.result.stopped = self._client.stopped
             self._manifest.save()
             # An earlier run may have left rejects that this one could fetch.
             if self.result.rejects:
@@ -127,92 +120,89 @@ class Fetcher:
             else:
                 (self._folder / REJECTS).delete()
 
-    async def _fetch_releases(self, request: FetchRequest) -> None:
-        """Fetch the releases one after another, so that only one file is incomplete at a time."""
-
-        async def release_page() -> list[ReleaseFile]:
-            return read_release_page(await self._client.read(self._client.releases_url, _MAX_PAGE_BYTES), self._client)
-
-        listed = await self._required("the page of bulk releases", self._client.retry(release_page))
-        files = self._selected(request, listed)
+    async def _fetch_zips(self, request: FetchRequest) -> None:
+        """Fetch the releases and the names one after another, so that only one file is incomplete at a time."""
+        files = list[FetchedFile]()
+        if request.releases:
+            url = self._client.base_url / RELEASES_PAGE
+            page = self._client.fetch(url, _MAX_PAGE_BYTES, lambda data: read_release_page(data, self._client))
+            files = self._selected(request, await self._required("the page of bulk releases", page) or [])
+        if request.names_url:
+            files.append(FetchedFile(f"releases/{request.names_url.rpartition('/')[2]}", request.names_url))
         for number, file in enumerate(files, 1):
-            try:
-                await self._fetch_release(file, f"{file.name}, {number} of {len(files)}")
-            except FetchStopped as stopped:
-                self._reject_rest(stopped, (file.name for file in files[number - 1 :]))
-                raise
+            note = f"{file.name}, {number} of {len(files)}"
+            download = ReleaseDownload(self._client, self._folder, self._scratch, file, note, self._progress)
+            await self._record(file, download.fetch)
+            self._manifest.save()
 
-    def _selected(self, request: FetchRequest, listed: list[ReleaseFile]) -> list[ReleaseFile]:
-        files = [file for file in listed if file.release in request.releases]
-        for release in request.releases:
-            parts = {file.part for file in files if file.release == release}
-            missing = [*(set(request.parts) - parts)] if parts else [0]
-            for part in sorted(missing):
-                name = f"{release} part {part}" if part else release
-                detail = f"DailyMed lists {', '.join(map(str, sorted(parts - {0}))) or 'no'} parts of {release}"
-                self._reject(name, "not_found", detail)
+    def _selected(self, request: FetchRequest, listed: list[FetchedFile]) -> list[FetchedFile]:
+        """Return the requested ones of the listed files; what is requested and not listed becomes a reject."""
         since = request.since.isoformat() if request.since else ""
-        return [
-            file
-            for file in files
-            if (not request.parts or file.part in request.parts) and (not file.modified or file.modified >= since)
-        ]
-
-    async def _fetch_release(self, file: ReleaseFile, note: str) -> None:
-        def progress(done: int, total: int) -> None:
-            self._progress("release", done // 10**6, total // 10**6, note)
-
-        existing = await asyncio.to_thread(self._manifest.entry, file.file)
-        download = ReleaseDownload(self._client, self._folder, self._scratch, file, progress)
-        await self._record(file.name, download.fetch(existing), existing)
-        self._manifest.save()
+        selected, parts = list[FetchedFile](), {release: set[int]() for release in request.releases}
+        for file in listed:
+            release, part = release_and_part(file.name)
+            if release in parts:
+                parts[release].add(part)
+                if part in (request.parts or [part]) and (file.published or since) >= since:
+                    selected.append(file)
+        for release, known in parts.items() if listed else ():
+            for part in sorted(set(request.parts) - known) if known else [0]:
+                name = f"{release} part {part}" if part else release
+                detail = f"DailyMed lists {', '.join(map(str, sorted(known - {0}))) or 'no'} parts of {release}"
+                self._reject(name, "not_found", detail)
+        return selected
 
     async def _fetch_labels(self, request: FetchRequest) -> None:
-        wanted: dict[str, FetchedFile | None] = dict.fromkeys(request.set_ids)
+        wanted = {set_id: FetchedFile(f"labels/{set_id}.xml", set_id=set_id) for set_id in request.set_ids}
         if request.query:
             listing = list_labels(
                 self._client, request.query, request.limit, lambda done, total: self._progress("list", done, total, "")
             )
-            found = await self._required("the list of labels", listing)
+            found = await self._required("the list of labels", listing) or LabelListing()
             wanted |= found.labels
             self.result.rejects += found.rejects.values()
-        remaining, pending = dict.fromkeys(wanted), iter(wanted)
+        pending = iter(enumerate(wanted.values(), 1))
 
-        async def fetch() -> None:
-            for set_id in pending:
-                existing = await asyncio.to_thread(self._manifest.entry, _label_file(set_id))
-                await self._record(set_id, self._newer_label(set_id, wanted[set_id], existing), existing)
-                del remaining[set_id]
-                self._progress("label", len(wanted) - len(remaining), len(wanted), "")
+        async def fetch_pending() -> None:
+            for number, label in pending:
+                await self._record(label, partial(self._fetch_label, label))
+                self._progress("label", number, len(wanted), "")
 
-        workers = [asyncio.create_task(fetch()) for _ in range(self._client.connections)]
-        try:
-            await asyncio.gather(*workers)
-        except FetchStopped as stopped:
-            self._reject_rest(stopped, remaining)
-            raise
-        finally:
-            for task in workers:
-                task.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+        await asyncio.gather(*(fetch_pending() for _ in range(self._client.connections)))
 
-    async def _newer_label(
-        self, set_id: str, listed: FetchedFile | None, existing: FetchedFile | None
-    ) -> FetchedFile | None:
-        """Return the new file, or None where the existing version is the one that DailyMed lists."""
-        if listed is None:
+    async def _fetch_label(self, listed: FetchedFile, existing: FetchedFile | None) -> FetchedFile | None:
+        """Write a label's current version, once it is known to be the requested label.
+
+        Return its entry, or None where the existing version is the one that DailyMed lists. Raises FetchError
+        (not_found, not_spl, wrong_label, too_large …) and StorageError.
+        """
+        set_id = listed.set_id
+        if not listed.version:
             page = await _list_page(self._client, {"setid": set_id}, 1)
-            listed = page.labels.get(set_id) or FetchedFile(_label_file(set_id), set_id=set_id)
+            listed = page.labels.get(set_id, listed)
         if existing and existing.version and existing.version == listed.version:
             return None
-        return await fetch_label(self._client, self._folder, listed)
+        url = self._client.base_url / "services/v2/spls" / f"{set_id}.xml"
+        data, header = await self._client.fetch(url, MAX_DOCUMENT, lambda data: (data, _read_header(data, set_id)))
+        await asyncio.to_thread((self._folder / listed.file).write_bytes, data)
+        return replace(
+            listed,
+            url=str(url),
+            bytes=len(data),
+            sha256=sha256(data).hexdigest(),
+            fetched_at=utc_now(),
+            version=header.version,
+            title=listed.title or header.title,
+        )
 
-    async def _record(self, name: str, fetching: Awaitable[FetchedFile | None], existing: FetchedFile | None) -> None:
+    async def _record(self, file: FetchedFile, fetch: FetchFunction) -> None:
+        """Fetch a file, and add the outcome to the result. `fetch` gets the existing entry, None if there is none."""
+        existing = await asyncio.to_thread(self._manifest.entry, file.file)
         try:
-            fetched = await fetching
+            fetched = await fetch(existing)
         except FetchError as error:
             kept = " (the existing file is kept)" if existing else ""
-            self._reject(name, error.reason, error.detail + kept)
+            self._reject(file.set_id or file.name, error.reason, error.detail + kept)
             return
         if fetched is None:
             self.result.unchanged += 1
@@ -220,16 +210,13 @@ class Fetcher:
             self.result.fetched.append(fetched)
             self._manifest.add(fetched)
 
-    async def _required(self, what: str, fetching: Awaitable[T]) -> T:
+    async def _required(self, what: str, fetching: Awaitable[T]) -> T | None:
+        """Return what was fetched; None after a failure, which stops the job."""
         try:
             return await fetching
         except FetchError as error:
-            remedy = "check the query, --base-url and the network"
-            raise FetchStopped(f"{what} cannot be fetched: {error}; {remedy}") from None
-
-    def _reject_rest(self, stopped: FetchStopped, names: Iterable[str]) -> None:
-        for name in names:
-            self._reject(name, "not_asked", f"the job stopped before: {stopped}")
+            self._client.stop(f"{what} cannot be fetched: {error}; check the query, --base-url and the network")
+            return None
 
     def _reject(self, name: str, reason: str, detail: str) -> None:
         self.result.rejects.append(Reject(id=name, stage="fetch", reason=reason, detail=detail))
@@ -238,18 +225,27 @@ class Fetcher:
 async def list_labels(
     client: DailyMedClient, query: Mapping[str, str], limit: int | None, progress: Callable[[int, int], None]
 ) -> LabelListing:
-    """Return the labels that match, in the service's order, at most `limit`. Raises FetchError and FetchStopped.
+    """Return the labels that match, in the service's order, at most `limit`. Raises FetchError.
 
     Labels that are added or removed while the pages are read move others to pages that were read already. The listing
     is then read again, up to three times in all.
     """
     for _ in range(_MAX_READINGS):
-        listing, totals = await _read_pages(client, query, limit, progress)
-        missing = min(totals[-1], limit or totals[-1]) - listing.size
-        if missing <= 0 and len(set(totals)) == 1:
+        listing, totals = LabelListing(), set[int]()
+        for number in itertools.count(1):
+            page, size_before = await _list_page(client, query, number), listing.size
+            listing.labels |= page.labels
+            listing.rejects |= page.rejects
+            totals.add(page.total)
+            wanted = min(page.total, limit or page.total)
+            progress(len(listing.labels), wanted)
+            if listing.size == size_before or listing.size >= wanted:
+                break
+        missing = wanted - listing.size
+        if missing <= 0 and len(totals) == 1:
             break
     if missing > 0:
-        detail = f"the service counts {totals[-1]:,} labels, {missing:,} more than it lists; run the same command again"
+        detail = f"the service counts {page.total:,} labels, {missing:,} more than it lists; run the same command again"
         listing.reject(urlencode(query), "listing_incomplete", detail)
     if not listing.size:
         listing.reject(urlencode(query), "no_match", "no label matches; loosen the query")
@@ -257,84 +253,41 @@ async def list_labels(
     return listing
 
 
-async def _read_pages(
-    client: DailyMedClient, query: Mapping[str, str], limit: int | None, progress: Callable[[int, int], None]
-) -> tuple[LabelListing, list[int]]:
-    """Return the pages' labels, and the total that each page gives. A page without new labels ends the listing."""
-    listing, totals = LabelListing(), list[int]()
-    for number in range(1, _MAX_PAGES + 1):
-        page = await _list_page(client, query, number)
-        size_before = listing.size
-        listing.add(page.labels.values())
-        listing.rejects |= page.rejects
-        totals.append(page.total)
-        progress(len(listing.labels), min(page.total, limit or page.total))
-        if listing.size == size_before or number >= page.pages or (limit and len(listing.labels) >= limit):
-            break
-    return listing, totals
-
-
 async def _list_page(client: DailyMedClient, query: Mapping[str, str], number: int) -> LabelListing:
-    async def attempt() -> LabelListing:
-        return read_listing(await client.read(client.listing_url(query, number), _MAX_PAGE_BYTES))
-
-    return await client.retry(attempt)
+    url = (client.base_url / "services/v2/spls.json").with_query({**query, "pagesize": _PAGE_SIZE, "page": number})
+    return await client.fetch(url, _MAX_PAGE_BYTES, read_listing)
 
 
 def read_listing(data: bytes) -> LabelListing:
     """Parse one page of `spls.json`, whose numbers are numbers or texts. Raises FetchError not_a_listing."""
     try:
         content = orjson.loads(data)
-        rows, metadata = content["data"], content["metadata"]
-        page = LabelListing(total=_number(metadata["total_elements"]), pages=_number(metadata["total_pages"]))
-        ids = [str(row["setid"]).strip().lower() for row in rows]
+        page = LabelListing(total=_number(content["metadata"]["total_elements"]))
+        rows = [(str(row["setid"]).strip().lower(), row) for row in content["data"]]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         detail = f"no list of labels but {data[:80]!r} ({type(error).__name__})"
         raise FetchError("not_a_listing", detail, tries=2) from None
-    for set_id, row in zip(ids, rows, strict=True):
-        if not is_set_id(set_id):
+    for set_id, row in rows:
+        if is_set_id(set_id):
+            page.labels[set_id] = FetchedFile(
+                f"labels/{set_id}.xml",
+                set_id=set_id,
+                version=_number(row.get("spl_version")),
+                published=iso_date(str(row.get("published_date"))),
+                title=str(row.get("title") or ""),
+            )
+        else:
             page.reject(set_id[:80], "bad_set_id", "DailyMed lists a label under an invalid set id")
-            continue
-        title = row.get("title")
-        try:
-            version = _number(row.get("spl_version"))
-        except TypeError:
-            version = 0
-        published = iso_date(str(row.get("published_date")))
-        title = title if isinstance(title, str) else ""
-        page.add([FetchedFile(_label_file(set_id), set_id=set_id, version=version, published=published, title=title)])
     return page
 
 
-async def fetch_label(client: DailyMedClient, folder: Location, listed: FetchedFile) -> FetchedFile:
-    """Write a label's current version into the folder, once it is known to be the requested label.
-
-    Raises FetchError (not_found, not_spl, wrong_label, too_large …), FetchStopped, and StorageError.
-    """
-    url = client.label_url(listed.set_id)
-
-    async def attempt() -> tuple[bytes, Header]:
-        data = await client.read(url, MAX_DOCUMENT)
-        return data, await asyncio.to_thread(_checked_header, data, listed.set_id)
-
-    data, header = await client.retry(attempt)
-    await asyncio.to_thread((folder / listed.file).write_bytes, data)
-    return replace(
-        listed,
-        url=str(url),
-        bytes=len(data),
-        sha256=sha256(data).hexdigest(),
-        fetched_at=utc_now(),
-        version=header.version,
-        title=listed.title or header.title,
-    )
+def _number(value: Any) -> int:
+    """Return a count that is a number or a text; 0 for anything else."""
+    return int(value) if str(value).isdecimal() else 0
 
 
-def _label_file(set_id: str) -> str:
-    return f"labels/{set_id}.xml"
-
-
-def _checked_header(data: bytes, set_id: str) -> Header:
+def _read_header(data: bytes, set_id: str) -> Header:
+    """Return the header of a label. Raises FetchError unless it is an SPL document with this set id."""
     try:
         root, _ = parse_xml(data)
         header = read_header(root)
@@ -343,12 +296,3 @@ def _checked_header(data: bytes, set_id: str) -> Header:
     if header.set_id != set_id:
         raise FetchError("wrong_label", f"the document's set id is {header.set_id[:80]}", tries=2)
     return header
-
-
-def _number(value: Any) -> int:
-    """Return a count; 0 for a text that is none. Raises TypeError for other values."""
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise TypeError(f"{value!r} is no number")
-    if isinstance(value, str):
-        return int(value) if value.isdecimal() and len(value) < 12 else 0
-    return max(0, value)

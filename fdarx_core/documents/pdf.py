@@ -1,14 +1,13 @@
-"""Parser of PDF files: the text of each page, by text recognition (OCR) where a page is only a picture."""
+"""Parser of PDF files: the text of each page that has a text layer."""
 
 from __future__ import annotations
 
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from pypdf import PageObject, PasswordType, PdfReader
 from pypdf.errors import DependencyError
@@ -27,9 +26,6 @@ from fdarx_core.documents.parsers import (
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.sources import MAX_DOCUMENT
 from fdarx_core.text.superscripts import superscript
-
-if TYPE_CHECKING:
-    from fdarx_core.documents.scanned import PageRecognizer
 
 MAX_TEXT = MAX_DOCUMENT
 """Maximum number of characters of a PDF."""
@@ -68,8 +64,8 @@ _FROM_PROGRAM = re.compile(r"(?:microsoft|adobe) \w+ - ", re.I)
 def read_pdf(stream: BinaryIO, max_pages: int | None = None) -> Iterator[ParsedFile | UnreadablePart]:
     """Read the pages of a PDF as one text, and yield an UnreadablePart for each unreadable page.
 
-    The text of a page without a text layer is recognized where the extra `ocr` is installed. An encrypted file is read
-    if it opens without a password. The title is that of the metadata, unless that is a file name or a placeholder.
+    A page that is a picture is unreadable until a program such as OCRmyPDF has added a text layer. An encrypted file is
+    read if it opens without a password. The title is that of the metadata, unless that is a file name or a placeholder.
 
     Args:
         stream: the file.
@@ -83,12 +79,7 @@ def read_pdf(stream: BinaryIO, max_pages: int | None = None) -> Iterator[ParsedF
     if max_pages is not None and len(pages) > max_pages:
         raise InputError("too_many_pages", f"{len(pages):,} pages; at most {max_pages:,} are read: split the file")
 
-    @cache
-    def recognize() -> Callable[[int], str]:  # the file is opened again for the first page that is a picture
-        stream.seek(0)
-        return _recognizer().open(stream.read())
-
-    parts = list(_texts(pages, lambda page: recognize()(page)))
+    parts = list(_texts(pages))
     yield from (part for part in parts if isinstance(part, UnreadablePart))
     texts = [part if isinstance(part, str) else "" for part in parts]
     tidied = [_tidied(text) for text in texts]
@@ -110,25 +101,14 @@ class _Piece:
     rise: float
 
 
-@cache
-def _recognizer() -> PageRecognizer:
-    """Return the recognizer of pages, whose models load once. Raises InputError no_text_layer without extra `ocr`."""
-    try:
-        from fdarx_core.documents.scanned import PageRecognizer
-
-        return PageRecognizer()
-    except ImportError as error:
-        detail = "a page is a picture; pip install 'fdarx[ocr]' to recognize its text, or add a text layer to the file"
-        raise InputError("no_text_layer", detail) from error
-
-
-def _texts(pages: Sequence[PageObject], recognize: Callable[[int], str]) -> Iterator[str | UnreadablePart]:
+def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
     size = 0
     for number, page in enumerate(pages, 1):
         try:
             text = _page_text(page)
             if not any(map(str.isalnum, text)) and next(iter(page.images.keys()), None) is not None:
-                text = recognize(number - 1)
+                detail = "a page is a picture; add a text layer to the file, such as with `ocrmypdf FILE.pdf NEW.pdf`"
+                raise InputError("no_text_layer", detail)
         except InputError as error:
             yield UnreadablePart(f":page {number}", error)
             continue

@@ -21,7 +21,7 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
 
     documents: list[str] = Field(default_factory=list)
     """documents to index: labels in SPL (XML, bulk releases of DailyMed), of all types and routes; txt, md, html, pdf
-    (scanned pages need the extra ocr), jsonl of {title, text}; zips, folders and globs of these; or runs of
+    (scanned pages need a text layer), jsonl of {title, text}; zips, folders and globs of these; or runs of
     `fdarx build`; on disk or s3://"""
     out: str
     """folder of the index, on disk or s3://; an existing index is updated"""

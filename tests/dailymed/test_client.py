@@ -92,6 +92,14 @@ def test_a_list_that_can_not_be_had_ends_it(server: DailyMedServer, fetch: Fetch
     assert "--base-url" in fetch(FetchRequest(releases=("human_rx",))).stopped
 
 
+def test_what_comes_after_the_end_is_not_asked(server: DailyMedServer, fetch: Fetch, tmp_path: Path) -> None:
+    one = next(iter(server.labels))
+    server.faults = lambda call: Fault(status=404) if call.name.endswith(".cfm") else None
+    assert "--base-url" in fetch(FetchRequest(releases=("human_rx",), set_ids=(one,))).stopped
+    assert reasons(tmp_path / "out") == {one: "not_asked"}
+    assert len(server.calls) == 1
+
+
 def test_nobody_there(fetch: Fetch, server: DailyMedServer) -> None:
     server.stop()
     assert "no_answer" in fetch(FetchRequest(query={"drug_name": "x"})).stopped

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fdarx_core.dailymed import BASE_URL, DailyMedClient, FetchRequest
 from fdarx_core.dailymed.client import FetchError
-from fdarx_core.dailymed.downloads import ReleaseFile, read_release_page
+from fdarx_core.dailymed.downloads import FetchedFile, read_release_page, release_and_part
 from fdarx_core.labels import find_sources, read_source
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, StorageError
@@ -205,7 +205,7 @@ def test_a_transfer_that_stops_short_goes_on(server: DailyMedServer, fetch: Fetc
         (Fault(body=b""), False, "damaged_zip"),
         (Fault(status=404), True, "not_found"),
         (Fault(status=500), True, "http_500"),
-        (Fault(headers={"Content-Encoding": "gzip"}), True, "unexpected_encoding"),
+        (Fault(headers={"Content-Encoding": "gzip"}), True, "no_answer"),
         (Fault(status=302, headers={"Location": "http://elsewhere.example/a.zip"}), True, "bad_address"),
     ],
 )
@@ -349,16 +349,15 @@ def test_names_say_release_and_part() -> None:
         f"<a href='{DATA}{name}'>x</a>" for name in ("dm_spl_release_human_rx_part3.zip", "dm_spl_release_animal.zip")
     )
     rx, animal = read_release_page("".join(links).encode(), CLIENT)
-    assert rx == ReleaseFile(
-        "dm_spl_release_human_rx_part3.zip", "human_rx", 3, f"{DATA}dm_spl_release_human_rx_part3.zip"
-    )
-    assert (animal.release, animal.part) == ("animal", 0)
+    assert rx == FetchedFile("releases/dm_spl_release_human_rx_part3.zip", f"{DATA}dm_spl_release_human_rx_part3.zip")
+    assert release_and_part(rx.name) == ("human_rx", 3)
+    assert release_and_part(animal.name) == ("animal", 0)
 
 
 def test_what_is_not_published_is_left_open() -> None:
     name = "dm_spl_monthly_update_oct2025.zip"
     [file] = read_release_page(f"<a href='{name}'>x</a> Last Modified: Nov 1, 2025 MD5 checksum: n/a".encode(), CLIENT)
-    assert (file.md5, file.modified) == ("", "2025-11-01")
+    assert (file.md5, file.published) == ("", "2025-11-01")
     assert file.url == f"https://dailymed.nlm.nih.gov/dailymed/{name}"
 
 

@@ -482,3 +482,15 @@ def test_documents_on_s3(bucket: Location) -> None:
     (bucket / "docs/c.zip").write_bytes(archive.getvalue())
     found = list(read_documents(find_documents([f"{bucket}/docs"])))
     assert [one.title if isinstance(one, Document) else one.reason for one in found] == ["a", "T", "Far heading"]
+
+
+def test_a_page_that_is_a_picture_is_rejected_with_the_remedy(tmp_path: Path) -> None:
+    """An inline image of one pixel stands on the first page, words on the second."""
+    picture = b"q 500 0 0 700 50 50 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \xff EI Q"
+    put(tmp_path, {"half.pdf": make_pdf([picture, "Some words"])})
+    [rejected, document] = sorted(
+        read_documents(find_documents([f"{tmp_path}/half.pdf"])), key=lambda row: isinstance(row, Document)
+    )
+    assert isinstance(rejected, Reject) and isinstance(document, Document)
+    assert (rejected.reason, document.text) == ("no_text_layer", "Some words")
+    assert rejected.id.endswith("half.pdf:page 1") and "ocrmypdf FILE.pdf NEW.pdf" in rejected.detail

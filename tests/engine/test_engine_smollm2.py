@@ -133,8 +133,11 @@ def test_an_evaluation_in_four_settings(evaluation: Path) -> None:
 
 def test_the_factuality_of_its_answers_by_itself(evaluation: Path, example_build: Path, models: Path) -> None:
     """Its verdicts are worth nothing; each claim has one, or a reason why it has none."""
-    out, engine = evaluation.parent / "factuality", ("--models", models, "--claims", "smollm2", "--k", 1, "--sample", 1)
-    done = score(out, "--predictions", evaluation, "--evidence", f"labels:{example_build}", *engine)
+    out, judged = (
+        evaluation.parent / "factuality",
+        ("--models", models, "--entailment", "smollm2", "--k", 1, "--sample", 2),
+    )
+    done = score(out, "--predictions", evaluation, "--evidence", f"labels:{example_build}", *judged)
     assert done.returncode == 0, done.stderr
     verdicts = rows_of(out, "verdicts", ClaimVerdict)
     assert verdicts
@@ -160,7 +163,9 @@ def test_an_answer_over_http(models: Path, tmp_path: Path) -> None:
     out = tmp_path / "index"
     line = ["index", "--documents", REPOSITORY / "examples" / "guidelines", "--words-only", "--out", out]
     assert run_job(*map(str, line)).returncode == 0
-    body = json.dumps({"question": "How long are tablets stored in a stability study?"}).encode()
+    body = json.dumps(
+        {"question": "How long are tablets stored in a stability study?", "strategy": "question"}
+    ).encode()
     options = ("--index", out, "--models", models, "--answerer", "smollm2", "--model-s", 200, "--deadline-s", 300)
     with service_running(tmp_path, *map(str, options)) as service:
         asked = urllib.request.Request(f"{service.url}/v1/answers", body, {"Content-Type": "application/json"})
