@@ -71,9 +71,10 @@ def test_a_complete_run_is_left_alone(evaluated: Path, example_build: Path) -> N
 
 def test_the_page_is_drawn_anew(evaluated: Path) -> None:
     page = evaluated / "report.html"
+    charts = page.read_text().count("<svg")
     page.unlink()
     assert run_job("report", evaluated).returncode == 0
-    assert page.stat().st_size > 1_000_000
+    assert page.read_text().count("<svg") == charts > 0
 
 
 def test_what_was_said_to_one_question(evaluated: Path) -> None:

@@ -47,7 +47,7 @@ def test_search(index: fdarx.Index) -> None:
     hits = index.search(QUESTION, k=6)
     assert [(hit.text, hit.set_id, hit.drug) for hit in hits] == [(one.text, "s1", "Velora") for one in CHUNKS[:2]]
     assert hits[0].score >= hits[1].score
-    assert (hits[0].title, hits[0].section, hits[0].document_id) == ("Velora", "2 DOSE", "s1")
+    assert (hits[0].title, hits[0].section, hits[0].chunk.document_id) == ("Velora", "2 DOSE", "s1")
     assert {hit.set_id for hit in index.search("maximum dose", k=2)} == {"s1", "s2"}
     assert [hit.set_id for hit in index.search("maximum dose", drug="velora")] == ["s1"]
     assert [hit.set_id for hit in index.search("maximum dose", set_id="s1")] == ["s1"]
