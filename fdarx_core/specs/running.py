@@ -17,6 +17,7 @@ from fdarx_core.specs.options import (
     ASKING,
     BASELINE,
     RUNNING,
+    BatchFilesConfig,
     BertscoreConfig,
     ComputingConfig,
     JobConfig,
@@ -119,7 +120,7 @@ class RunSpec(ComputingConfig, JobSpec):
 
         It is this process for batches too, where all parts are in progress at once and each file is written once.
         """
-        in_batches = getattr(self, "batch", False) or getattr(self, "batch_files", None)
+        in_batches = isinstance(self, BatchFilesConfig) and (self.batch_files or getattr(self, "batch", False))
         executor: ExecutorName = "local" if in_batches else getattr(self, "executor", "local")
         return executor
 
