@@ -134,13 +134,7 @@ def _kind(pid: int) -> str:
     return WORKER if "multiprocessing" in command else SYSTEM
 
 
-def main(
-    *,
-    labels: str = str(PRESCRIPTION_LABELS),
-    cpus: int = 2,
-    sample: int | None = None,
-    rounds: int = 1,
-) -> int:
+def main(*, labels: str = str(PRESCRIPTION_LABELS), cpus: int = 2, sample: int | None = None, rounds: int = 1) -> int:
     """Print the ratios; exit 1 where Ray takes more than 0.60 of the loop's time."""
     os.environ.setdefault("RAY_worker_niceness", "0")
     with tempfile.TemporaryDirectory() as folder, ray_session(cpus):

@@ -88,8 +88,7 @@ class FetchConfig(JobConfig):
     type: _Type | None = None
     """labels of this type: human_rx, human_otc, or a LOINC code of a document type"""
     where: list[_Filter] = Field(
-        default_factory=list,
-        description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {_FILTERS}",
+        default_factory=list, description=f"labels by other parameters of DailyMed's queries, as NAME=VALUE: {_FILTERS}"
     )
     since: date | None = None
     """only labels of a query and bulk files that were published on or after this day, YYYY-MM-DD"""

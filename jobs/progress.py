@@ -17,11 +17,7 @@ from fdarx_core.pipeline.asking import AskProgress
 _LOG_EVERY_S = 10.0
 _POLL_S = 0.5
 
-_PHASES = {
-    "ray": "starting Ray",
-    "plan": "parts planned",
-    "publish": "computing figures and intervals",
-}
+_PHASES = {"ray": "starting Ray", "plan": "parts planned", "publish": "computing figures and intervals"}
 """The names of phases that several jobs have."""
 
 

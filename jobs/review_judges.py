@@ -14,14 +14,7 @@ from fdarx_core.llm import ModelsError
 from fdarx_core.pipeline.build_steps import baseline
 from fdarx_core.pipeline.judge_trial import CODE_VERSION, OUTCOMES, SCORES, JudgeTrial
 from fdarx_core.review.judged_candidates import StageScore, count_lines, read_judged, score_tables, set_digest
-from fdarx_core.specs.build import (
-    CriteriaFile,
-    judges_of,
-    judging_identity,
-    judging_prompts,
-    keep_criteria,
-    load_roles,
-)
+from fdarx_core.specs.build import CriteriaFile, judges_of, judging_identity, judging_prompts, keep_criteria, load_roles
 from fdarx_core.specs.options import Names
 from fdarx_core.specs.running import AskingSpec, OpenedJob
 from fdarx_core.storage import RunDirectory

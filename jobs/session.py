@@ -139,11 +139,7 @@ def session(
     if run is not None:  # below this span are those of the job's phases, parts and requests, also in workers
         about = {"fdarx.job": run.info()["job"], "fdarx.run": run.root.name, "fdarx.resumed": run.resumed}
         traced = process_span(f"job {about['fdarx.job']}", about)
-    with (
-        ending(run) if run else as_ctrl_c(),
-        traced,
-        ProgressLine(phases, quiet=config.quiet) as progress,
-    ):
+    with ending(run) if run else as_ctrl_c(), traced, ProgressLine(phases, quiet=config.quiet) as progress:
         if name == "local":
             yield progress, LocalExecutor()
             return

@@ -207,10 +207,7 @@ def _ingress(model: ServedModel) -> dict[str, Any]:
     """Return the options of the ingress: as many replicas as the engine, with the timeout of the clients."""
     timeout = math.ceil(model.client_config("http://localhost").timeout_s)
     variables = {**_job_variables(), **SERVE_DEFAULTS, "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(timeout)}
-    return {
-        **_replicas(model),
-        "ray_actor_options": {"num_cpus": INGRESS_CPUS, "runtime_env": {"env_vars": variables}},
-    }
+    return {**_replicas(model), "ray_actor_options": {"num_cpus": INGRESS_CPUS, "runtime_env": {"env_vars": variables}}}
 
 
 # Ray's ingress of a model accepts all requests, and lists the model while its engine still loads the weights. The

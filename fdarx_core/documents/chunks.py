@@ -11,25 +11,11 @@ from pathlib import PurePosixPath
 from typing import BinaryIO
 
 from fdarx_core.documents.html import read_html
-from fdarx_core.documents.parsers import (
-    Reader,
-    UnreadablePart,
-    read_json_rows,
-    read_markdown,
-    read_text,
-)
+from fdarx_core.documents.parsers import Reader, UnreadablePart, read_json_rows, read_markdown, read_text
 from fdarx_core.records import Chunk, Document, Reject, content_id
 from fdarx_core.storage import Location
 from fdarx_core.storage.errors import InputError
-from fdarx_core.storage.sources import (
-    FileFilter,
-    Inputs,
-    Source,
-    as_input_error,
-    as_reject,
-    find_sources,
-    read_source,
-)
+from fdarx_core.storage.sources import FileFilter, Inputs, Source, as_input_error, as_reject, find_sources, read_source
 
 _READERS: dict[str, Reader] = {
     ".txt": read_text,

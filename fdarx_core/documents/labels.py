@@ -120,10 +120,7 @@ def read_label_chunks(address: str) -> Iterator[list[Chunk]]:
         rows = read_labels(open_build(address))
         labels = (
             chunk_label(
-                row.passages.values(),
-                drug=row.label.drug_name,
-                source=row.label.source,
-                label=label_version(row.label),
+                row.passages.values(), drug=row.label.drug_name, source=row.label.source, label=label_version(row.label)
             )
             for row in rows
         )

@@ -131,10 +131,7 @@ class AuditedQuestion:
 
 
 def audit_artifacts(
-    questions: Iterable[QuestionAnswer],
-    labels: Iterable[AuditedLabel] = (),
-    *,
-    resamples: int = RESAMPLES,
+    questions: Iterable[QuestionAnswer], labels: Iterable[AuditedLabel] = (), *, resamples: int = RESAMPLES
 ) -> ArtifactAudit:
     """Audit the questions of a build.
 

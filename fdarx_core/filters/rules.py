@@ -14,14 +14,7 @@ from fdarx_core.records import QuestionAnswer
 from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.text.sentences import split_sentences
 from fdarx_core.text.stems import stem
-from fdarx_core.text.tokens import (
-    contains_entity,
-    contains_name,
-    content_words,
-    pattern,
-    vocabulary,
-    word_overlap,
-)
+from fdarx_core.text.tokens import contains_entity, contains_name, content_words, pattern, vocabulary, word_overlap
 
 _pattern = partial(pattern, package=__package__)
 _WORDS = vocabulary(__package__)

@@ -10,13 +10,7 @@ from typing import Any
 
 from fdarx_core.generation.label_reader import TopicAnswer
 from fdarx_core.generation.pairing import TopicPair
-from fdarx_core.generation.tasks import (
-    GENERATE_FACTUAL,
-    Twin,
-    forms_and_routes,
-    passage_slots,
-    section_name,
-)
+from fdarx_core.generation.tasks import GENERATE_FACTUAL, Twin, forms_and_routes, passage_slots, section_name
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.topic_questions import product_name
 from fdarx_core.generation.topic_sections import category_of

@@ -53,8 +53,7 @@ class Kind:
 
 
 FORBIDS = re.compile(
-    r"contraindicat|\b(?:should|must|do|is|are) not\b|\bnot (?:be|recommended|for)\b|\bavoid|\bnever\b",
-    re.I,
+    r"contraindicat|\b(?:should|must|do|is|are) not\b|\bnot (?:be|recommended|for)\b|\bavoid|\bnever\b", re.I
 )
 """Words that forbid the use of a product."""
 DOSES = re.compile(r"\bdos(?:e|es|ed|age|ages|ing)\b|\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?)\b|\btitrat", re.I)

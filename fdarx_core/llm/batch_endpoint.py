@@ -12,13 +12,7 @@ from typing import ClassVar
 from fdarx_core.llm.asker import BudgetReached
 from fdarx_core.llm.attempts import PendingRequest, chat_span
 from fdarx_core.llm.batch_client import GONE, BatchClient, BatchRecord, BatchRecords
-from fdarx_core.llm.batch_formats import (
-    BATCH_FORMATS,
-    BatchFormat,
-    BatchStatus,
-    custom_id_of,
-    most_cost,
-)
+from fdarx_core.llm.batch_formats import BATCH_FORMATS, BatchFormat, BatchStatus, custom_id_of, most_cost
 from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, Failure
 from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.limits import resolve

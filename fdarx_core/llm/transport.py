@@ -14,14 +14,7 @@ from yarl import URL
 
 from fdarx_core.llm import access
 from fdarx_core.llm.credentials import Credentials, IssuedKey
-from fdarx_core.llm.failures import (
-    TRANSIENT,
-    EndpointStopped,
-    Failure,
-    connection_failure,
-    decode_json,
-    status_failure,
-)
+from fdarx_core.llm.failures import TRANSIENT, EndpointStopped, Failure, connection_failure, decode_json, status_failure
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.streaming import EventDecoder
 from fdarx_core.llm.wire_formats import OpenAIFormat

@@ -203,11 +203,7 @@ class ClientPool:
             shares[name] = model.model_copy(update=limits)
         return replace(self, models=shares)
 
-    def open(
-        self,
-        responses: Location,
-        watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
-    ) -> Asker:
+    def open(self, responses: Location, watch: Callable[[Mapping[str, Counters]], None] = lambda _: None) -> Asker:
         """Return an Asker for the running event loop that keeps responses under `responses`."""
         records, requests = batch_records(responses), BatchedRequests()
         servers: list[AsyncEndpoint] = [make() for make in self.others]

@@ -141,10 +141,7 @@ def _unasked(result: RetrievalResult, backend: RagBackend) -> CitedAnswer | None
 
 
 async def _comparison(
-    result: RetrievalResult,
-    backend: RagBackend,
-    verifier: VerificationEngine | None,
-    answers: Sequence[CitedAnswer],
+    result: RetrievalResult, backend: RagBackend, verifier: VerificationEngine | None, answers: Sequence[CitedAnswer]
 ) -> CitedAnswer | None:
     """Return what compares the drugs of a question, written from the cited statements of the answers for each drug.
 

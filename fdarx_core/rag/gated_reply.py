@@ -12,14 +12,7 @@ from fdarx_core.llm import Unparsable
 from fdarx_core.rag.cited_text import CITATION, Statement, cited_numbers, parse_cited_text, read_statements
 from fdarx_core.rag.comparison import PARAGRAPH, AnswerColumn, AnswerGroup, ComparedDrug
 from fdarx_core.rag.flow import RetrievalResult
-from fdarx_core.rag.gate import (
-    AnswerGate,
-    CheckedStatement,
-    DroppedStatement,
-    GateReport,
-    refusal_text,
-    withheld_text,
-)
+from fdarx_core.rag.gate import AnswerGate, CheckedStatement, DroppedStatement, GateReport, refusal_text, withheld_text
 from fdarx_core.rag.label_differences import differences_text, with_differences
 from fdarx_core.rag.search import RagBackend
 from fdarx_core.rag.tasks import ANSWER_WITH_CITATIONS, COMPARE_DRUGS

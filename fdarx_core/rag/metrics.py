@@ -21,13 +21,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from fdarx_core.evaluation.bootstrap import (
-    FLIPS,
-    RESAMPLES,
-    estimate_figures,
-    paired_differences,
-    with_holm,
-)
+from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, estimate_figures, paired_differences, with_holm
 from fdarx_core.evaluation.gold import share
 from fdarx_core.evaluation.metrics import Metric, ScoreColumns, every_row, mean_metric, metric_table
 from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable, source_digest

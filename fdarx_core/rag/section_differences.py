@@ -25,12 +25,7 @@ class SectionDifference:
 
 
 def section_differences(
-    first: str,
-    second: str,
-    first_names: Collection[str],
-    second_names: Collection[str],
-    *,
-    whole: bool = False,
+    first: str, second: str, first_names: Collection[str], second_names: Collection[str], *, whole: bool = False
 ) -> list[SectionDifference]:
     """Return the sentences in which two texts differ, in order.
 

@@ -12,12 +12,7 @@ import pyarrow as pa
 
 Record = TypeVar("Record")
 
-_PRIMITIVES: dict[type, pa.DataType] = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-}
+_PRIMITIVES: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
 def _arrow_type(hint: Any) -> pa.DataType:

@@ -224,10 +224,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
     )
 
 
-_AUDIT_METRICS = {
-    "classifiers": "refusal_",
-    "recurrence": "recurring",
-}
+_AUDIT_METRICS = {"classifiers": "refusal_", "recurrence": "recurring"}
 """How the names of the metrics of each table begin."""
 
 

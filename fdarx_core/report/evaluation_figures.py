@@ -113,9 +113,7 @@ def by_setting(sheets: EvaluationTables) -> FigurePanel:
         for condition in conditions
     ]
     return FigurePanel.worded(
-        "by-setting",
-        bars(sheets.models, series, "estimates", "accuracy"),
-        *bar_numbers("Model", sheets.models, series),
+        "by-setting", bars(sheets.models, series, "estimates", "accuracy"), *bar_numbers("Model", sheets.models, series)
     )
 
 

@@ -8,14 +8,7 @@ from typing import Any
 from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, bars
-from fdarx_core.report.page_engine import (
-    SIGNIFICANT,
-    FigurePanel,
-    TableBlock,
-    by_significance,
-    duration,
-    render_page,
-)
+from fdarx_core.report.page_engine import SIGNIFICANT, FigurePanel, TableBlock, by_significance, duration, render_page
 
 METRIC_NAMES: dict[str, str] = {
     **{metric: name for name, metric in CONTEXT},

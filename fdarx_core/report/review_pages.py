@@ -7,13 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fdarx_core.report.page_engine import TableBlock, group_name, render_page
-from fdarx_core.review.agreement import (
-    TIE,
-    UNDECIDED,
-    Agreement,
-    ConfusionMatrix,
-    agreement_tables,
-)
+from fdarx_core.review.agreement import TIE, UNDECIDED, Agreement, ConfusionMatrix, agreement_tables
 from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE, pieces_of
 

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from fdarx_core.llm import ResponseStore
-from fdarx_core.records import (
-    Grade,
-    JudgeVerdict,
-    Passage,
-    Prediction,
-    QuestionAnswer,
-    Reject,
-    SettingProgress,
-)
+from fdarx_core.records import Grade, JudgeVerdict, Passage, Prediction, QuestionAnswer, Reject, SettingProgress
 from fdarx_core.report.page_engine import render_page
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from fdarx_core.storage.splits import TEST, Splits

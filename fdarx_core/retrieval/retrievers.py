@@ -14,14 +14,7 @@ from typing import Protocol, TypeVar, cast
 
 from fdarx_core.plugins import Registry
 from fdarx_core.records import Passage
-from fdarx_core.retrieval.encoders import (
-    HeadedText,
-    Reranker,
-    SentenceEncoder,
-    Vectors,
-    WindowVectors,
-    bge_reranker,
-)
+from fdarx_core.retrieval.encoders import HeadedText, Reranker, SentenceEncoder, Vectors, WindowVectors, bge_reranker
 from fdarx_core.retrieval.lexical import (
     InvertedIndex,
     LexicalIndex,

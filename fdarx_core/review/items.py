@@ -35,15 +35,7 @@ from fdarx_core.review.sampling import (
     flag_id,
     sampling_frame,
 )
-from fdarx_core.review.tasks import (
-    CLAIM_TASK,
-    EVALUATE,
-    FACTUALITY,
-    GRADE_TASK,
-    REVIEW_TASKS,
-    TASKS_BY_JOB,
-    ReviewTask,
-)
+from fdarx_core.review.tasks import CLAIM_TASK, EVALUATE, FACTUALITY, GRADE_TASK, REVIEW_TASKS, TASKS_BY_JOB, ReviewTask
 from fdarx_core.storage import RunDirectory, StorageError, read_records, read_where
 
 _INCOMPLETE = "question {} rests on a label or passage that the run does not have; delete the run and build it again"

@@ -57,13 +57,7 @@ class RunDirectory:
 
     @classmethod
     def begin(
-        cls,
-        out: str,
-        *,
-        job: str,
-        config: dict[str, Any],
-        versions: dict[str, str],
-        by_content: Collection[str] = (),
+        cls, out: str, *, job: str, config: dict[str, Any], versions: dict[str, str], by_content: Collection[str] = ()
     ) -> RunDirectory:
         """Start a run in a new or empty folder, or resume the run of the same job and config in this folder.
 

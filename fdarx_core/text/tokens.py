@@ -36,11 +36,7 @@ def expand(text: str | Sequence[str], entries: Mapping[str, Any]) -> str:
 
 
 def pattern(
-    name: str,
-    flags: re.RegexFlag = re.NOFLAG,
-    *,
-    file: str = "vocabulary.yaml",
-    package: str = __package__,
+    name: str, flags: re.RegexFlag = re.NOFLAG, *, file: str = "vocabulary.yaml", package: str = __package__
 ) -> re.Pattern[str]:
     """Return an entry of a YAML file of a package as a regular expression, as `expand` reads it."""
     entries = vocabulary(package, file)

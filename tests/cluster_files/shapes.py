@@ -93,10 +93,7 @@ _SUBMITTED: dict[str, Schema] = {
     "activeDeadlineSeconds": _NUMBER,
 }
 _JOB = _of(
-    "entrypoint",
-    "clusterSelector",
-    clusterSelector=_of("ray.io/cluster", **{"ray.io/cluster": _NAME}),
-    **_SUBMITTED,
+    "entrypoint", "clusterSelector", clusterSelector=_of("ray.io/cluster", **{"ray.io/cluster": _NAME}), **_SUBMITTED
 )
 # a job is started again, and its nodes are removed, only where the cluster is its own
 _JOB_WITH_CLUSTER = _of(
@@ -128,12 +125,7 @@ def _resource(group: str, kind: str, spec: Schema) -> Schema:
 
 RELABEL = _of(sourceLabels={"type": "array", "items": _TEXT}, targetLabel=_TEXT, regex=_TEXT, replacement=_TEXT)
 _ENDPOINT = _of(
-    "port",
-    port=_TEXT,
-    path=_TEXT,
-    interval=_TEXT,
-    scrapeTimeout=_TEXT,
-    relabelings={"type": "array", "items": RELABEL},
+    "port", port=_TEXT, path=_TEXT, interval=_TEXT, scrapeTimeout=_TEXT, relabelings={"type": "array", "items": RELABEL}
 )
 
 SCHEMAS: dict[str, Schema] = {

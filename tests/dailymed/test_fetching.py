@@ -121,12 +121,7 @@ def test_bad_answers_leave_nothing_but_a_reason(
 
 
 def test_what_passes_is_tried_again(server: DailyMedServer, fetch: Fetch, one: str) -> None:
-    faults = [
-        Fault(status=503),
-        Fault(cut=2000),
-        Fault(status=429, headers={"Retry-After": "0"}),
-        Fault(status=502),
-    ]
+    faults = [Fault(status=503), Fault(cut=2000), Fault(status=429, headers={"Retry-After": "0"}), Fault(status=502)]
     server.faults = lambda call: faults[call.attempt - 1] if one in call.path and call.attempt < 5 else None
     assert fetch(FetchRequest(set_ids=(one,))).fetched[0].bytes == len(server.labels[one])
 

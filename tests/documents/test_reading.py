@@ -398,7 +398,7 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, files)
     found = list(read_documents(find_documents([str(tmp_path)])))
     assert [one.title if isinstance(one, Document) else one.reason for one in found] == [
-        *("oversized_member", "0", "1", "2", "3", "not_json", "not_json", "oversized_document"),
+        *("oversized_member", "0", "1", "2", "3", "not_json", "not_json", "oversized_document")
     ]
 
 

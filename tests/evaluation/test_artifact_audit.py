@@ -209,12 +209,7 @@ def test_a_build_without_questions_has_no_figures() -> None:
 
 @pytest.mark.parametrize(
     ("value", "low", "high", "failed"),
-    [
-        (0.55, 0.52, 0.58, False),
-        (0.66, 0.61, 0.71, True),
-        (0.34, 0.29, 0.39, True),
-        (0.66, 0.44, 0.88, False),
-    ],
+    [(0.55, 0.52, 0.58, False), (0.66, 0.61, 0.71, True), (0.34, 0.29, 0.39, True), (0.66, 0.44, 0.88, False)],
     ids=["within", "above", "below", "of few drugs"],
 )
 def test_an_auc_fails_on_either_side_of_a_guess(value: float, low: float, high: float, failed: bool) -> None:

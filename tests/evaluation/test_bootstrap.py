@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fdarx_core.evaluation.bootstrap import (
-    contrast,
-    estimate,
-    percentile_interval,
-    weight_blocks,
-)
+from fdarx_core.evaluation.bootstrap import contrast, estimate, percentile_interval, weight_blocks
 from fdarx_core.evaluation.metrics import JUDGED, SCORE_METRICS, ScoreColumns
 from tests.evaluation.coverage import coverage
 from tests.evaluation.synthetic_scores import score_rows, table

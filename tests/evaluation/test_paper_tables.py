@@ -114,10 +114,7 @@ def test_bounds_are_written_out_where_they_fit() -> None:
 
 def test_columns_end_at_the_same_place_in_every_row() -> None:
     grid = ResultTable(
-        "T",
-        "Model",
-        [("A", "x"), ("A", "y")],
-        [("m", [None, Estimate(0.5)]), ("long", [Estimate(1.0), None])],
+        "T", "Model", [("A", "x"), ("A", "y")], [("m", [None, Estimate(0.5)]), ("long", [Estimate(1.0), None])]
     )
     *_, first, second = table_text(grid).splitlines()
     assert (first.index("–"), first.index("0.50")) == (second.index("1.00") + 3, second.index("–") - 3)

@@ -12,17 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import label_ranking_average_precision_score, ndcg_score, precision_recall_fscore_support
 
-from fdarx_core.evaluation.gold import (
-    STRICT,
-    eq_hits,
-    eq_right,
-    f1,
-    f1_at,
-    ndcg_at,
-    recall_at,
-    reciprocal_rank,
-    share,
-)
+from fdarx_core.evaluation.gold import STRICT, eq_hits, eq_right, f1, f1_at, ndcg_at, recall_at, reciprocal_rank, share
 from tests.evaluation.metric_rows import MetricRow
 
 PASSAGES = st.integers(0, 9)

@@ -104,10 +104,7 @@ def test_a_file_that_holds_no_scores_is_refused(text: str, tmp_path: Path) -> No
     [
         ("", "has no marked pairs"),
         ("no JSON", "pairs.jsonl:1 is no JSON object"),
-        (
-            '{"text": "a", "mark": "supported"}',
-            "pairs.jsonl:1 has no statement; give it in a field statement",
-        ),
+        ('{"text": "a", "mark": "supported"}', "pairs.jsonl:1 has no statement; give it in a field statement"),
         ('{"text": "a", "claim": "b", "label": "perhaps"}', "pairs.jsonl:1 has the unknown mark 'perhaps'"),
     ],
 )

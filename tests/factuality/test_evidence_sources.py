@@ -179,11 +179,7 @@ def test_rows_of_pubmedqa_are_abstracts(tmp_path: Path) -> None:
     }
     for row in (PUBMEDQA, handed_out):
         [one] = found(f"file:{write(tmp_path / 'rows.jsonl', [row])}", ClaimQuery("Salt", ""))
-        assert one.text.split("\n") == [
-            "Salt is eaten.",
-            "Pressure rose by 5 mmHg.",
-            "Salt raises pressure.",
-        ]
+        assert one.text.split("\n") == ["Salt is eaten.", "Pressure rose by 5 mmHg.", "Salt raises pressure."]
         assert (one.title, one.place) == ("Does salt raise pressure?", "21645374")
         assert one.year == (2011 if row is PUBMEDQA else 0)
 

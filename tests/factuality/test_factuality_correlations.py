@@ -53,12 +53,7 @@ def scored_again(
     return found
 
 
-VARIANTS = {
-    FULL: {},
-    SINGLE: {"k": 1},
-    NO_RETRIEVAL: {"kind": "reference"},
-    OTHER: {"engine": OTHER},
-}
+VARIANTS = {FULL: {}, SINGLE: {"k": 1}, NO_RETRIEVAL: {"kind": "reference"}, OTHER: {"engine": OTHER}}
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -141,11 +141,7 @@ def test_metrics_json_has_what_it_promises(made: MadeRows, whole: Summary) -> No
 
 
 def test_its_rows_can_be_kept(whole: Summary) -> None:
-    for rows, record in (
-        (whole.figures, Figure),
-        (whole.correlations, Figure),
-        (whole.differences, Difference),
-    ):
+    for rows, record in ((whole.figures, Figure), (whole.correlations, Figure), (whole.differences, Difference)):
         assert list(from_table(to_table(rows, record), record)) == rows
 
 

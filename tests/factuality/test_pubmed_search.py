@@ -79,10 +79,7 @@ def test_a_book_chapter() -> None:
 def test_pmids_of_references_are_not_read() -> None:
     assert [
         one.place for one in parse_articles(articles(Paper("1", "A", "b").xml, Paper("2", "B", "").xml).encode())
-    ] == [
-        "1",
-        "2",
-    ]
+    ] == ["1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,7 @@ def test_a_contrast_is_over_the_rows_of_both_and_draws_the_same_samples() -> Non
     one, other = columns(80, seed=4)
     holes = one.copy()
     holes[:20] = NAN
-    same, less, alone = spearman(
-        [(one, one), (holes, -one), holes],
-        other,
-        names(80),
-        seed=0,
-        resamples=400,
-    )
+    same, less, alone = spearman([(one, one), (holes, -one), holes], other, names(80), seed=0, resamples=400)
     assert (same.value, same.low, same.high) == (0, 0, 0)
     assert less.rows == 60
     assert less.value == pytest.approx(2 * spearmanr(one[20:], other[20:]).statistic)

@@ -121,12 +121,7 @@ def test_examples_are_questions_that_are_kept_and_at_last_one_that_is_dropped(na
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
 def test_examples_quote_what_they_show(name: str, example: Any) -> None:
-    shown = {
-        "evidence": "passages",
-        "closest_text": "passages",
-        "evidence_a": "context_a",
-        "evidence_b": "context_b",
-    }
+    shown = {"evidence": "passages", "closest_text": "passages", "evidence_a": "context_a", "evidence_b": "context_b"}
     for field, slot in shown.items():
         if quote := example.reply.get(field):
             assert is_quoted(quote, "\n".join(texts(example.slots[slot])))

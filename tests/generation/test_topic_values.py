@@ -118,15 +118,7 @@ def test_a_row_in_percent_answers_a_reaction() -> None:
         f"{ROW} \nIn another trial nausea was seen in 30% of patients.",
         "Nausea was seen in 12% of patients on Velorin.",
     ],
-    ids=[
-        "counts with percent",
-        "counts",
-        "no column of the drug",
-        "another row",
-        "two rows",
-        "a sentence",
-        "no row",
-    ],
+    ids=["counts with percent", "counts", "no column of the drug", "another row", "two rows", "a sentence", "no row"],
 )
 def test_a_reaction_has_no_answer_where_its_frequency_is_not_certain(text: str) -> None:
     assert answer_of("reaction", "nausea", (REACTIONS, text)) is None

@@ -88,11 +88,7 @@ def test_the_next_heading_within_a_text_ends_what_the_one_before_says() -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [
-        "This is more likely with digoxin.",
-        "Digoxin | 22% | 30%",
-        "Digoxin levels rise as Table 4 shows.",
-    ],
+    ["This is more likely with digoxin.", "Digoxin | 22% | 30%", "Digoxin levels rise as Table 4 shows."],
     ids=["it cannot be understood alone", "a row", "a table"],
 )
 def test_no_answer_where_another_paragraph_of_the_section_cannot_be_joined(other: str) -> None:

@@ -8,15 +8,7 @@ import pytest
 
 from fdarx_core.generation.units import SectionUnit, read_units
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
-from tests.generation.made_labels import (
-    DOSAGE,
-    INTERACTIONS,
-    KINETICS,
-    REACTIONS,
-    TITLES,
-    WARNINGS,
-    made_passages,
-)
+from tests.generation.made_labels import DOSAGE, INTERACTIONS, KINETICS, REACTIONS, TITLES, WARNINGS, made_passages
 
 
 def units(*pieces: tuple[str, str] | tuple[str, str, str]) -> list[SectionUnit]:

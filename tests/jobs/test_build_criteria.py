@@ -10,15 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from fdarx_core.filters.judges import (
-    KEPT_AS,
-    Judge,
-    criteria_readers,
-    guided_tasks,
-    judges,
-    judges_by,
-    read_criteria,
-)
+from fdarx_core.filters.judges import KEPT_AS, Judge, criteria_readers, guided_tasks, judges, judges_by, read_criteria
 from fdarx_core.generation.contexts import Context, GenerationConfig
 from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP
 from fdarx_core.llm import Criteria, ModelConfig, PromptError

@@ -55,10 +55,7 @@ def test_command_line_over_environment_over_yaml_over_defaults(tmp_path: Path, m
         (["--out", "y"], "--labels is required"),
         (["--lables", "x", "--out", "y"], "there is no --lables, did you mean --labels?"),
         (["--labels", "a", "--out", "y", "--sample", "many"], "--sample: Input should be a valid integer"),
-        (
-            ["--labels", "a", "--out", "y", "--sample", "0"],
-            "--sample: Input should be greater than or equal to 1",
-        ),
+        (["--labels", "a", "--out", "y", "--sample", "0"], "--sample: Input should be greater than or equal to 1"),
         (["--labels", "a", "--out", "y", "--smaple", "3"], "Did you mean --sample?"),
         (["--labels", "a", "--config", "absent.yaml"], "--config: cannot read absent.yaml"),
     ],

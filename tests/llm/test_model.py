@@ -12,16 +12,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.llm import (
-    BudgetReached,
-    EndpointStopped,
-    Model,
-    ModelsError,
-    Task,
-    Unparsable,
-    find_task,
-    load_models,
-)
+from fdarx_core.llm import BudgetReached, EndpointStopped, Model, ModelsError, Task, Unparsable, find_task, load_models
 from tests.llm.loopback_server import Fault, LoopbackServer, text_of
 
 KEY = "sk-planted/0123456789abcdef"

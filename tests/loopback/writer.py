@@ -164,8 +164,7 @@ def _chosen(prompt: ShownPrompt, several: bool) -> list[Sentences]:
         groups = [sentences[at : at + size] for at in range(0, len(sentences), size)]
         found += [group for group in groups if all(map(_is_askable, group))]
     return sorted(
-        found,
-        key=lambda copied: (-len(terms(" ".join(copied)) & about), content_id("order", prompt.drug, *copied)),
+        found, key=lambda copied: (-len(terms(" ".join(copied)) & about), content_id("order", prompt.drug, *copied))
     )
 
 

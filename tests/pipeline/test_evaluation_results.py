@@ -26,13 +26,7 @@ from fdarx_core.records import (
 )
 from fdarx_core.storage import Location, RunDirectory, read_records, write_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows
-from tests.evaluation.whole_tables import (
-    compare_retrievers,
-    comparisons,
-    figures,
-    filled_cells,
-    retrieval_figures,
-)
+from tests.evaluation.whole_tables import compare_retrievers, comparisons, figures, filled_cells, retrieval_figures
 
 MODELS, SETTINGS, RETRIEVERS = ("a", "b", "c"), ("full_label", "closed_book"), ("bm25", "dense")
 LABELS = 30

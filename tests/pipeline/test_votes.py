@@ -110,9 +110,7 @@ def is_relevance(body: Mapping[str, Any]) -> bool:
 
 def test_two_judges_outvote_one_that_errs(alone: Path, script: Script, server: LoopbackServer, tmp_path: Path) -> None:
     judged_as(
-        server,
-        script,
-        lambda body, reply: IRRELEVANT if body["model"] == "id-two" and is_relevance(body) else reply,
+        server, script, lambda body, reply: IRRELEVANT if body["model"] == "id-two" and is_relevance(body) else reply
     )
     info = must_build(server, tmp_path, tmp_path / "run", "--judge", ",".join(JUDGES))
     assert qa(tmp_path / "run").keys() == qa(alone).keys() and len(qa(alone)) > 10
@@ -213,9 +211,7 @@ def test_a_question_is_unscored_if_fewer_than_half_of_its_votes_are_scored(
 
 def test_a_review_sees_the_verdict_of_the_majority(script: Script, server: LoopbackServer, tmp_path: Path) -> None:
     judged_as(
-        server,
-        script,
-        lambda body, reply: IRRELEVANT if body["model"] != "id-three" and is_relevance(body) else reply,
+        server, script, lambda body, reply: IRRELEVANT if body["model"] != "id-three" and is_relevance(body) else reply
     )
     must_build(server, tmp_path, tmp_path / "run", "--judge", *JUDGES)
     sample = draw_sample(RunDirectory.open(str(tmp_path / "run")), 5, tasks=["relevance"])

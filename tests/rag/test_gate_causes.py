@@ -131,12 +131,7 @@ def test_true_statements_stay(model: ScriptedModel, cause: str, question: str, s
     ],
 )
 def test_false_numbers_and_drugs_go_without_a_verdict(
-    model: ScriptedModel,
-    question: str,
-    statement: str,
-    reason: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    model: ScriptedModel, question: str, statement: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_names(tmp_path, {"warfarin": "Coumadin", "naproxen": "", "semaglutide": ""})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -137,10 +137,7 @@ def test_answer_by_a_model(index: fdarx.Index) -> None:
             return '{"verdicts": [{"passage": 1, "reason": "It says so.", "quote": "", "verdict": "supported"}]}'
         return NAMED if asks_for_scope(body) else next(replies)
 
-    with (
-        LoopbackServer(answer=reply) as server,
-        fdarx.Model("tiny", base_url=server.openai_url) as model,
-    ):
+    with LoopbackServer(answer=reply) as server, fdarx.Model("tiny", base_url=server.openai_url) as model:
         answer = index.answer(QUESTION, model=model)
         assert (answer.text, answer.model) == ("At most 40 mg [1].", "tiny")
         assert [one.hit.set_id for one in answer.citations] == ["s1"]

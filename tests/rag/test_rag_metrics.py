@@ -103,10 +103,7 @@ def test_ranks_become_recall_and_reciprocal_rank() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (
-            "Q9_Risk_Management__Questions_and_Answers_MARCH_2013.mmd",
-            "Q9 Risk Management- Questions and Answers",
-        ),
+        ("Q9_Risk_Management__Questions_and_Answers_MARCH_2013.mmd", "Q9 Risk Management- Questions and Answers"),
         ("Cleaning_of_QT_QTc_Lines.PDF", "cleaning of QT:QTc lines"),
         ("The__ettled_Provision_of_the_Act", "The “Settled” Provision of the Act"),
         ("Guide (Edition 5)", "Guide, edition 5"),

@@ -16,11 +16,7 @@ from fdarx_core.storage import RunDirectory, write_records
 WORDS = "patients receiving dose of mg daily should be monitored for < 5 % bleeding & rash".split()  # noqa: SIM905
 DRUGS = ("Abacorin", "Benzolex", "Cardivane", "Dolomerin", "Exafenac", "Fluvorine")
 CODES = [code for code in SECTION_NAMES if code != "43683-2"]
-KINDS = (
-    ("factual", "section", 0.6),
-    ("multihop", "section_pair", 0.15),
-    ("refusal", "twin", 0.25),
-)
+KINDS = (("factual", "section", 0.6), ("multihop", "section_pair", 0.15), ("refusal", "twin", 0.25))
 ONE, TWO = ("direct", "several", "table"), ("bridge", "comparison", "computation")
 DIFFICULTIES = {"factual": ONE, "multihop": TWO, "refusal": ONE + TWO}
 RULES = (

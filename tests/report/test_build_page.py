@@ -18,12 +18,7 @@ from lxml import html as lxml_html
 from fdarx_core.filters import round_trip
 from fdarx_core.records import Label, Passage, QuestionAnswer, Reject, StageCount, to_table
 from fdarx_core.report import build_report
-from fdarx_core.report.build_page import (
-    coverage,
-    length_bars,
-    quantile,
-    topics,
-)
+from fdarx_core.report.build_page import coverage, length_bars, quantile, topics
 from fdarx_core.report.question_figures import ANY_TYPE, BuildCounts
 from fdarx_core.report.retention import (
     Dropped,
@@ -335,9 +330,7 @@ def accounts(draw: st.DrawFn) -> Case:
 
 
 @given(accounts())
-def test_every_stage_keeps_and_rejects_what_its_counts_say(
-    case: Case,
-) -> None:
+def test_every_stage_keeps_and_rejects_what_its_counts_say(case: Case) -> None:
     stages, by_type, dropped = case
     check_accounts(stages, dropped)
     flow = draw_flow(stages, by_type, dropped, "Candidates")

@@ -14,15 +14,7 @@ from urllib.parse import parse_qs
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.records import (
-    Difference,
-    Figure,
-    Grade,
-    Passage,
-    Prediction,
-    QuestionAnswer,
-    SettingProgress,
-)
+from fdarx_core.records import Difference, Figure, Grade, Passage, Prediction, QuestionAnswer, SettingProgress
 from fdarx_core.report.evaluation_page import build_comparison_page, build_evaluation_report, row_name, run_names
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, SyntheticEvaluation, make_evaluation

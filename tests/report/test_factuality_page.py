@@ -49,13 +49,7 @@ def answer_of(item: Any) -> str:
 
 def test_the_page_has_its_parts_and_loads_nothing(page: str) -> None:
     tree = parsed(page)
-    assert [text_of(heading) for heading in tree.iter("h2")] == [
-        "Summary",
-        "Tables",
-        "Figures",
-        "Answers",
-        "The run",
-    ]
+    assert [text_of(heading) for heading in tree.iter("h2")] == ["Summary", "Tables", "Figures", "Answers", "The run"]
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
     assert {link.get("href")[1:] for link in tree.iter("a")} <= set(ids)

@@ -20,7 +20,7 @@ def marked(answer: str, *passages: str, quotations: tuple[str, ...] = ()) -> lis
 
 def test_a_sentence_is_found_whatever_its_white_space_case_and_stop() -> None:
     assert marked("do not take more than 550 mg a day", DOSE) == [
-        [("Do not take more than\n 550 mg a day", "sentence")],
+        [("Do not take more than\n 550 mg a day", "sentence")]
     ]
 
 
@@ -40,14 +40,14 @@ def test_parts_of_words_and_numbers_are_not_the_answer() -> None:
 
 def test_words_are_marked_where_the_sentence_is_nowhere_whole() -> None:
     assert marked("Patients do not take more than 550 mg a week.", DOSE) == [
-        [("Do not take more than\n 550 mg a", "words")],
+        [("Do not take more than\n 550 mg a", "words")]
     ]
 
 
 def test_quotations_are_marked_apart_from_the_answer() -> None:
     quotation = "Take one tablet daily with food. Do not take more than 550 mg a day."
     assert marked("Take one tablet daily with food.", DOSE, quotations=(quotation,)) == [
-        [("Take one tablet daily with food", "sentence"), (".\nDo not take more than\n 550 mg a day", "quoted")],
+        [("Take one tablet daily with food", "sentence"), (".\nDo not take more than\n 550 mg a day", "quoted")]
     ]
 
 

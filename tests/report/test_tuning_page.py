@@ -26,11 +26,7 @@ INFO = {
     "best_step": 2,
     "validation_loss": 1.5,
 }
-CURVE = [
-    LossPoint(1, 0.3, 3.0, 1e-4),
-    LossPoint(2, 0.6, 2.0, 2e-4, 1.5),
-    LossPoint(3, 0.9, 1.25, 1e-4, 1.75),
-]
+CURVE = [LossPoint(1, 0.3, 3.0, 1e-4), LossPoint(2, 0.6, 2.0, 2e-4, 1.5), LossPoint(3, 0.9, 1.25, 1e-4, 1.75)]
 
 
 def change(
@@ -44,10 +40,7 @@ def change(
     )
 
 
-FIGURES = [
-    change("loss", 3.0, 1.5, -1.5, -1.75, -1.25, 6, 5),
-    change("rouge_l", 0.25, 0.5, 0.25, None, None, 6, 1),
-]
+FIGURES = [change("loss", 3.0, 1.5, -1.5, -1.75, -1.25, 6, 5), change("rouge_l", 0.25, 0.5, 0.25, None, None, 6, 1)]
 
 
 def answered(number: int, text: str = "") -> list[TunedAnswer]:

@@ -25,13 +25,7 @@ from fdarx_core.retrieval import (
 )
 from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.lexical import RankedList, tokenize
-from fdarx_core.retrieval.retrievers import (
-    RETRIEVERS,
-    RerankedRetriever,
-    fuse,
-    load_reranker,
-    needs_reranker,
-)
+from fdarx_core.retrieval.retrievers import RETRIEVERS, RerankedRetriever, fuse, load_reranker, needs_reranker
 from tests.retrieval.index_chunks import single_windows
 
 

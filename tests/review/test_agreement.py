@@ -185,10 +185,7 @@ def test_a_decision_not_reached_is_never_wrong() -> None:
 
 def test_informed_votes_can_be_left_out() -> None:
     one = item("seen")
-    given_votes = [
-        *votes(one, {"anna": "correct"}, saw_decision=True),
-        *votes(one, {"ben": "incorrect"}),
-    ]
+    given_votes = [*votes(one, {"anna": "correct"}, saw_decision=True), *votes(one, {"ben": "incorrect"})]
     assert of(measure_agreement([one], given_votes, blind=True), "consensus", "accuracy").value == 0
     kept = measure_agreement([one], given_votes)
     assert kept.tallies[0].ties == ["seen"]
@@ -222,10 +219,7 @@ def test_no_interval_on_one_label_or_where_nobody_differs(names: str, weighted: 
 
 
 def test_judges_and_types_stand_apart() -> None:
-    items = [
-        item("a", judge="one", type="factual"),
-        item("b", judge="two", type="multihop", decision="incorrect"),
-    ]
+    items = [item("a", judge="one", type="factual"), item("b", judge="two", type="multihop", decision="incorrect")]
     found = measure_agreement(items, [vote for one in items for vote in votes(one, {"anna": "correct"})])
     values = {
         (figure.keys["judge"], figure.keys["type"]): figure.value

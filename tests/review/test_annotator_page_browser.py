@@ -129,7 +129,7 @@ def test_answers_outlive_a_reload_and_each_annotator_has_their_own(page: Page, r
     expect(page.locator("#counted")).to_have_text(f"2 of {ITEMS} answered")
     _, file = saved(page, tmp_path)
     assert [(row["id"], row["value"]) for row in file["answers"]] == [
-        *((items[0].id, "correct"), (items[1].id, "incorrect"), (items[2].id, "")),
+        *((items[0].id, "correct"), (items[1].id, "incorrect"), (items[2].id, ""))
     ]
     visit(page, review, "ben")
     expect(page.locator("#counted")).to_have_text(f"0 of {ITEMS} answered")
@@ -296,10 +296,7 @@ def test_a_file_of_another_or_a_damaged_one_loads_nothing(page: Page, review: Re
             "can't be read: answer 1 is not for an item of this review",
         ),
         ({"answers": [None]}, "can't be read: answer 1 is not for an item of this review"),
-        (
-            {"answers": [*mine, {"id": item.id, "value": "A"}]},
-            'can\'t be read: answer 2 is "A", which is not a choice',
-        ),
+        ({"answers": [*mine, {"id": item.id, "value": "A"}]}, 'can\'t be read: answer 2 is "A", which is not a choice'),
         (None, "is not JSON: choose a file that this page saved"),
     )
     for at, (change, told) in enumerate(changes):

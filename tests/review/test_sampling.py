@@ -150,7 +150,7 @@ def test_pieces_put_together_are_the_context_and_mark_what_answers(build: Review
 def test_evidence_that_is_not_in_the_context_is_not_looked_for_twice() -> None:
     item = ReviewItem("i", "correctness", "s", "l", "d", "factual", "", "q?", "b", [], "", evidence=["b", "zz", "b"])
     assert pieces_of(replace(item, context="a b c b d")) == [
-        *(("plain", "a "), ("near", "b"), ("plain", " c "), ("near", "b"), ("plain", " d")),
+        *(("plain", "a "), ("near", "b"), ("plain", " c "), ("near", "b"), ("plain", " d"))
     ]
 
 

@@ -26,10 +26,7 @@ from fdarx_core.rag.tasks import QUESTION_SCOPE, RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.rag.verifying import named_engine
 from fdarx_core.records import Chunk, LabelVersion, Request, Response
 from fdarx_core.retrieval.encoders import Vectors
-from fdarx_core.retrieval.index import (
-    IndexReader,
-    IndexStore,
-)
+from fdarx_core.retrieval.index import IndexReader, IndexStore
 from fdarx_core.specs.serve import ServiceSettings
 from serving.backend import RayServeBackend
 from serving.http.app import make_app

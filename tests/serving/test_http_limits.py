@@ -19,13 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from serving.http.access import (
-    ClientRateLimiter,
-    ConcurrencyLimiter,
-    add_key,
-    key_of_request,
-    read_keys,
-)
+from serving.http.access import ClientRateLimiter, ConcurrencyLimiter, add_key, key_of_request, read_keys
 from tests.llm.loopback_server import LoopbackServer
 from tests.serving.local_service import BY_MODEL, LocalBackend, Service, by_server, eventually, service
 

@@ -162,13 +162,7 @@ def test_damaged_version_is_refused(service: Service, index: Path) -> None:
     assert set(load.statuses) == {200}
 
 
-@pytest.mark.parametrize(
-    "deployment",
-    [
-        "Retriever",
-        pytest.param("Ingress", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.parametrize("deployment", ["Retriever", pytest.param("Ingress", marks=pytest.mark.nightly)])
 def test_killed_replica(service: Service, deployment: str) -> None:
     """Those in flight on it are asked again elsewhere, or get a clean 503; a new replica takes its place."""
     asyncio.run(until(lambda: len(service.replicas(deployment)) == 2))

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from fdarx_core.records import CheckedAnswer, LabelSummary, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject
 from fdarx_core.storage import Location, RunDirectory, StorageError, write_records, write_table
-from fdarx_core.storage.checked_answers import (
-    ReferenceStatements,
-    normalized_question,
-    open_answers,
-    read_references,
-)
+from fdarx_core.storage.checked_answers import ReferenceStatements, normalized_question, open_answers, read_references
 from fdarx_core.storage.imported_predictions import ImportedPrediction, read_predictions
 
 ROWS: list[dict[str, Any]] = [
@@ -219,12 +214,7 @@ ANSWER_ROWS: list[dict[str, Any]] = [
     {"question": "How much?", "answer": "Take 5 mg.", "model": "m", "type": "numeric", "dataset": "d"},
 ]
 GOLD_ROWS: list[dict[str, Any]] = [
-    {
-        "Question": "is it SAFE",
-        "Free_form_answer": "It is safe.",
-        "Must_have": ["It is safe"],
-        "Nice_to_have": [],
-    },
+    {"Question": "is it SAFE", "Free_form_answer": "It is safe.", "Must_have": ["It is safe"], "Nice_to_have": []},
     {"Question": "Who?", "Free_form_answer": "Nobody.", "Must_have": [], "Nice_to_have": ["Nobody does"]},
 ]
 

@@ -18,14 +18,7 @@ from fdarx_core.retrieval.index.segments import Manifest, find_version, read_row
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_faiss
 from fdarx_core.retrieval.lexical import Integers, Mask, RankedList, tokenize
-from fdarx_core.retrieval.retrievers import (
-    RETRIEVERS,
-    Collection,
-    Queries,
-    Retriever,
-    VectorSearch,
-    get_retriever,
-)
+from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, VectorSearch, get_retriever
 from fdarx_core.storage import Location, StorageError
 
 NO_FILTER = ChunkFilter()
