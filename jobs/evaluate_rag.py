@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fdarx_core.evaluation.tables import table_text
-from fdarx_core.pipeline.rag import tables_of
+from fdarx_core.pipeline.rag import comparison_tables
 from fdarx_core.records import RagUsage
 from fdarx_core.specs.evaluate_rag import EvaluateRagSpec
 from fdarx_core.storage import RunDirectory, read_records
@@ -28,7 +28,7 @@ def _tell(run: RunDirectory, config: EvaluateRagSpec) -> int:
     if config.as_json:
         print_json(run_result(run, usage=list(read_records(run.file("usage.parquet"), RagUsage))))
         return end_code(run.info())
-    for grid in tables_of(run):
+    for grid in comparison_tables(run):
         print(f"\n{table_text(grid)}")
     print(f"\nanswers  {run.root}/answers\nreport   {run.file('report.html')}")
     return end_code(run.info())

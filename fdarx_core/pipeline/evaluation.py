@@ -142,12 +142,12 @@ class EarlierEvaluation:
         """Copy rankings and their scores into a run, so that nothing is searched again."""
         files = self._files
         for name in retrievers:
-            ranked = files.existing(f"rankings/{name}", self._numbers) - into.marked(f"ranked/{name}", self._numbers)
-            for number in sorted(ranked):
+            complete = into.complete_parts(f"ranked/{name}", self._numbers)
+            for number in sorted(files.existing(f"rankings/{name}", self._numbers) - complete):
                 for kind, record in _RETRIEVAL.items():
                     if files.existing(f"{kind}/{name}", [number]):
                         into.write(f"{kind}/{name}", number, files.read(f"{kind}/{name}", number, record), record)
-                into.mark(f"ranked/{name}", number)
+                into.mark_complete(f"ranked/{name}", number)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -203,7 +203,7 @@ class Evaluation(PipelineJob):
         return Work(stages, clients, store, fleet=self.fleet, isolated=True)
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
-        marked = sorted(self.parts.marked(f"graded/{stage}", numbers))
+        marked = sorted(self.parts.complete_parts(f"graded/{stage}", numbers))
         made = zip(marked, read_cells(self.parts, stage, marked), strict=True)
         return {number for number, cells in made if all(cell.status == "done" for cell in cells)}
 
@@ -224,7 +224,7 @@ class Evaluation(PipelineJob):
         for number, group in enumerate(self._groups()):
             self.intake.add(group, self.spec)
             self.progress("intake", self.intake.labels, 0, "")
-            if not self.parts.marked("intake", [number]):
+            if not self.parts.complete_parts("intake", [number]):
                 yield number, group
 
     def _groups(self) -> Iterator[list[BenchmarkItem]]:
@@ -279,7 +279,7 @@ class Evaluation(PipelineJob):
         return self.end(summary, complete=all(cell.status != "incomplete" for cell in filled))
 
     def _cells(self, model: str, ended: str) -> list[SettingProgress]:
-        marked = self.parts.marked(f"graded/{model}", self.numbers)
+        marked = self.parts.complete_parts(f"graded/{model}", self.numbers)
         known: dict[str, Any] = {"judge": self.spec.judge, "judge_engine": self.spec.engine(self.spec.judge)}
         if ended:
             known |= {"status": "incomplete", "reason": ended}

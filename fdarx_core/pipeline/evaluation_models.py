@@ -57,7 +57,7 @@ def retrieve(
         resource = executor.models_resource(PartEncoder, parts, name, spec.directories, items=len(missing))
         _work_through(executor, f"embed for {name}", Call(resource, "encode"), missing, progress)
     for name in spec.retrievers:
-        missing = sorted(set(numbers) - parts.marked(f"ranked/{name}", numbers))
+        missing = sorted(set(numbers) - parts.complete_parts(f"ranked/{name}", numbers))
         resource_for = executor.models_resource if needs_reranker(name) else executor.cpu_resource
         resource = resource_for(Ranker, parts, spec, name, numbers, items=len(missing))
         _work_through(executor, f"rank by {name}", Call(resource, "rank"), missing, progress)
@@ -67,10 +67,11 @@ def score_semantics(
     executor: Executor, parts: PartFiles, spec: EvaluationSetup, numbers: Sequence[int], progress: PartProgress
 ) -> None:
     """Compute BERTScore of the answers of each model that are graded and not scored yet."""
+    graded = {model: parts.complete_parts(f"graded/{model}", numbers) for model in spec.graded}
     missing = [
         (model, number)
-        for model in spec.graded
-        for number in sorted(parts.marked(f"graded/{model}", numbers) - parts.marked(f"bert_scores/{model}", numbers))
+        for model, complete in graded.items()
+        for number in sorted(complete - parts.complete_parts(f"bert_scores/{model}", numbers))
     ]
     arguments = (parts, spec.bertscore, spec.bertscore_layers)
     resource = executor.models_resource(BertScorer, *arguments, items=len(missing))
@@ -170,7 +171,7 @@ class Ranker:
         if self._corpus:
             self._parts.write(f"elsewhere/{self._name}", part, elsewhere.values(), Passage)
         self._parts.write(f"retrieval_scores/{self._name}", part, scores, RetrievalScore)
-        self._parts.mark(f"ranked/{self._name}", part)
+        self._parts.mark_complete(f"ranked/{self._name}", part)
         return len(rows)
 
     def _rank_label(
@@ -231,7 +232,7 @@ class BertScorer:
         scores = self._scorer.values([row.answer for row in scored], [answers[row.question_id] for row in scored])
         table = pa.table({"prediction_id": [row.id for row in scored], "bert_score": pa.array(scores, pa.float64())})
         write_table(self._parts.run.part(f"bert_scores/{model}", part), table)
-        self._parts.mark(f"bert_scores/{model}", part)
+        self._parts.mark_complete(f"bert_scores/{model}", part)
         return len(scored)
 
 

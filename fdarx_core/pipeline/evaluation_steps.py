@@ -235,7 +235,7 @@ def write_items(parts: PartFiles, item: tuple[int, Sequence[BenchmarkItem]]) -> 
     parts.write("passages", part, [row for label in labels for row in label.passages], Passage)
     parts.write("questions", part, [row for label in labels for row in label.questions], QuestionAnswer)
     parts.write("equivalences", part, equal, Equivalence)
-    parts.mark("intake", part)
+    parts.mark_complete("intake", part)
 
 
 def read_equivalences(parts: PartFiles, part: int) -> dict[str, Equivalence]:
@@ -303,14 +303,15 @@ def write_samples(
     parts.write(f"grades/{model}", part, grades, Grade)
     scored = [row for sample in samples for row in scores(sample, spec.citing(model), spec.metrics)]
     parts.write(f"scores/{model}", part, scored, Score)
-    parts.mark(f"graded/{model}", part, [cell_progress(cell, samples) for cell in spec.cells(model)], SettingProgress)
+    progress = [cell_progress(cell, samples) for cell in spec.cells(model)]
+    parts.mark_complete(f"graded/{model}", part, progress, SettingProgress)
     cells = {row.id: "/".join(filter(None, (row.model, row.setting, row.retriever))) for row in predictions}
     return len(samples), Counter((cells[grade.prediction_id], grade.outcome) for grade in grades)
 
 
 def read_cells(parts: PartFiles, model: str, numbers: Sequence[int]) -> Iterator[list[SettingProgress]]:
     """Yield the progress of a model's cells in each of the parts, which must be marked."""
-    return parts.read_each(parts.done(f"graded/{model}"), numbers, SettingProgress)
+    return parts.read_each(parts.mark_kind(f"graded/{model}"), numbers, SettingProgress)
 
 
 def scores(sample: EvalSample, citing: Collection[str], added: Sequence[AnswerFunction | Metric] = ()) -> list[Score]:

@@ -86,7 +86,7 @@ def cut_answers(parts: PartFiles, rows: Iterable[CheckedAnswer | Reject]) -> ran
                 row = replace(row, outcome="refused")
             yield row
 
-    return parts.cut("answers", with_outcomes(), CheckedAnswer, ANSWERS_PER_PART)
+    return parts.write_parts("answers", with_outcomes(), CheckedAnswer, ANSWERS_PER_PART)
 
 
 def read_states(parts: PartFiles, part: Part) -> list[AnswerState]:
@@ -114,7 +114,7 @@ def write_states(parts: PartFiles, spec: FactualitySetup, part: int, states: Seq
     reasons = [reason for score in rows["scores"] for reason in score.unscored]
     reasons += [pair.reason for pair in rows["pairs"] if pair.entailment is None]
     if not any(TRANSIENT in reason for reason in reasons):
-        parts.mark("", part)
+        parts.mark_complete("", part)
 
 
 def read_rows(run: RunDirectory, number: int, kinds: Sequence[str] = ()) -> Rows:

@@ -96,7 +96,7 @@ class PipelineJob(ABC):
 
     def finished(self, stage: str, numbers: Collection[int]) -> set[int]:
         """Return the numbers of the parts that a stage need not make again."""
-        return self.parts.marked("", numbers)
+        return self.parts.complete_parts("", numbers)
 
     def show(self, done: int, total: int, result: PartResult | None = None) -> None:
         """Show the number of finished parts; called at the start and after each result."""

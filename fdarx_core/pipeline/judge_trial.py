@@ -113,7 +113,7 @@ class JudgeTrial(PipelineJob):
         if ended:
             raise AskingStopped(ended[self.phase])
         self.progress("publish", 0, 1, "")
-        outcomes = self.parts.read_all(self.parts.done(""), self.numbers, StageOutcome)
+        outcomes = self.parts.read_all(self.parts.mark_kind(""), self.numbers, StageOutcome)
         scores = [score.to_row() for score in score_stages(self.candidates, outcomes)]
         self.run.file(SCORES).write_bytes(orjson.dumps(scores, option=orjson.OPT_INDENT_2))
         if self.part == "tune":
@@ -147,4 +147,4 @@ def _write_part(parts: PartFiles, stages: Collection[str], part: int, states: Se
             outcome = "unscored" if reject.reason.startswith(_UNSCORED) else "dropped"
             reason = reject.reason.removeprefix(_UNSCORED)
             rows.append(StageOutcome(candidate.id, stage, outcome, reason, reject.detail))
-    parts.mark("", part, rows, StageOutcome)
+    parts.mark_complete("", part, rows, StageOutcome)

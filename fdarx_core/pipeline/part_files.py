@@ -49,8 +49,8 @@ class PartFiles:
     def write(self, kind: str, part: int, rows: Iterable[Any], record: type) -> None:
         write_records(self.run.part(kind, part), rows, record)
 
-    def cut(self, kind: str, rows: Iterable[R | Reject], record: type[R], size: int) -> range:
-        """Write rows down, `size` a part, and the rejects among them; returns the parts' numbers."""
+    def write_parts(self, kind: str, rows: Iterable[R | Reject], record: type[R], size: int) -> range:
+        """Write the rows to parts of `size` rows, and the rejects to a file of their own. Return the parts' numbers."""
         rejects: list[Reject] = []
 
         def kept() -> Iterator[R]:
@@ -66,17 +66,17 @@ class PartFiles:
         self.write("rejects", 0, rejects, Reject)
         return range(number + 1)
 
-    def mark(self, work: str, part: int, rows: Sequence[Any] = (), record: type = Reject) -> None:
-        """Note that this work on a part is whole; written after all of its rows. `work` is "" where there is one."""
-        self.write(self.done(work), part, rows, record)
+    def mark_complete(self, task: str, part: int, rows: Sequence[Any] = (), record: type = Reject) -> None:
+        """Mark a task of a part as complete, after its rows are written. `task` is "" if a part has only one task."""
+        self.write(self.mark_kind(task), part, rows, record)
 
-    def marked(self, work: str, numbers: Iterable[int]) -> set[int]:
-        """Return those of the parts for which this work is complete."""
-        return self.existing(self.done(work), numbers)
+    def complete_parts(self, task: str, numbers: Iterable[int]) -> set[int]:
+        """Return those of the parts for which this task is complete."""
+        return self.existing(self.mark_kind(task), numbers)
 
-    def done(self, work: str) -> str:
-        """Return the kind of the marks."""
-        return "/".join(filter(None, ("done", self.code_version, work)))
+    def mark_kind(self, task: str) -> str:
+        """Return the kind of the files that mark this task as complete."""
+        return "/".join(filter(None, ("done", self.code_version, task)))
 
 
 def labels_of_part(build: RunDirectory, number: int) -> dict[str, tuple[Label, list[Passage]]]:

@@ -1,4 +1,4 @@
-"""A whole RAG comparison: questions answered with each strategy and post-processing, then tables and the report."""
+"""A RAG evaluation: it answers questions with each strategy and post-processing, then writes tables and the report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUESTIONS_PER_PART = 8
 
 @dataclass(slots=True, kw_only=True)
 class RagEvaluation(PipelineJob):
-    """A RAG comparison; see `PipelineJob`."""
+    """A RAG evaluation; see `PipelineJob`."""
 
     phase: ClassVar[str] = "answer"
     code_version: ClassVar[str] = CODE_VERSION
@@ -49,7 +49,7 @@ class RagEvaluation(PipelineJob):
     def prepare(self, *, planned: bool) -> None:
         require("eval")
         rows = [*self.rejects, *self.questions]
-        self.numbers = self.parts.cut("questions", rows, RagQuestion, QUESTIONS_PER_PART)
+        self.numbers = self.parts.write_parts("questions", rows, RagQuestion, QUESTIONS_PER_PART)
 
     def stages(self, *, planned: bool) -> Stages:
         steps = rag_steps(self.spec, planned=planned)
@@ -63,8 +63,8 @@ class RagEvaluation(PipelineJob):
             factories["reranker"] = (Reranker, spec)
         if spec.measures_similarity and not planned:
             factories["similarity"] = (AnswerSimilarity, spec.bertscore, spec.bertscore_layers, spec.encoder)
-        share = partial(self.executor.models_resource, kinds=len(factories))
-        return {name: share(*made) for name, made in factories.items()}
+        shared_resource = partial(self.executor.models_resource, kinds=len(factories))
+        return {name: shared_resource(*arguments) for name, arguments in factories.items()}
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         about = {
@@ -81,24 +81,24 @@ class RagEvaluation(PipelineJob):
         answers = parts.read_all("answers", numbers, RagAnswer)
         scores = parts.read_all("scores", numbers, RagScore)
         questions = parts.read_all("questions", numbers, RagQuestion)
-        found, compared_pairs = figures(scores, **bootstrap), differences(scores, **bootstrap)
+        strategy_figures, compared_pairs = figures(scores, **bootstrap), differences(scores, **bootstrap)
         by_retriever = title_figures(parts.read_all("title_ranks", numbers, TitleRank), **bootstrap)
         usages = summarize_usage(answers)
-        write_records(run.file("figures.parquet"), [*found, *by_retriever], Figure)
+        write_records(run.file("figures.parquet"), [*strategy_figures, *by_retriever], Figure)
         write_records(run.file("differences.parquet"), compared_pairs, Difference)
         write_records(run.file("usage.parquet"), usages, RagUsage)
-        rows = [figure.to_row() for figure in found]
+        rows = [figure.to_row() for figure in strategy_figures]
         run.file("metrics.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         page = rag_page(
-            info, compared(info["config"]), questions, answers, scores,
-            figures=found, by_retriever=by_retriever, differences=compared_pairs, usages=usages,
+            info, comparison_names(info["config"]), questions, answers, scores,
+            figures=strategy_figures, by_retriever=by_retriever, differences=compared_pairs, usages=usages,
         )  # fmt: skip
         run.file("report.html").write_text(page)
 
 
-def compared(config: Mapping[str, Any]) -> ComparisonNames:
-    """Return the names in tables, by the configuration of a run; the main post-processing is the first in the order of
-    the paper that was used."""
+def comparison_names(config: Mapping[str, Any]) -> ComparisonNames:
+    """Return the names in tables, by the configuration of a run; `main` is the used post-processing that comes first in
+    the paper."""
     known = STRATEGIES | ABLATIONS
     return ComparisonNames(
         strategies={name: known[name].title(config["candidates"]) for name in config["strategies"]},
@@ -108,13 +108,12 @@ def compared(config: Mapping[str, Any]) -> ComparisonNames:
     )
 
 
-def tables_of(run: RunDirectory) -> list[ResultTable]:
-    """Return the tables of the paper, if they have a value, and the usage of the answers."""
-    names = compared(run.info()["config"])
+def comparison_tables(run: RunDirectory) -> list[ResultTable]:
+    """Return the tables of the paper and the usage of the answers, without empty ones."""
+    names = comparison_names(run.info()["config"])
     found: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
-    by_strategy, by_retriever = (
-        [figure for figure in found if bool(figure.keys["postprocess"]) == has_answers] for has_answers in (1, 0)
-    )
+    by_strategy = [figure for figure in found if figure.keys["postprocess"]]
+    by_retriever = [figure for figure in found if not figure.keys["postprocess"]]
     usages: list[RagUsage] = list(read_records(run.file("usage.parquet"), RagUsage))
     tables = [*paper_tables(by_strategy, by_retriever, names).values(), usage_table(usages, names)]
     return [table for table in tables if table.rows]

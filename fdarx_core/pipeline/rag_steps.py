@@ -1,4 +1,4 @@
-"""The steps of a RAG comparison: its specification, the state of a question, and its part files."""
+"""The steps of a RAG evaluation: its specification, the state of a question, and its part files."""
 
 from __future__ import annotations
 
@@ -331,4 +331,4 @@ def write_states(parts: PartFiles, part: int, states: Sequence[QuestionState]) -
     parts.write("answers", part, [row for row, _ in rows], RagAnswer)
     parts.write("scores", part, [score for _, score in rows], RagScore)
     if not any(TRANSIENT in reason for row, score in rows for reason in (row.reason, *score.unscored)):
-        parts.mark("", part)
+        parts.mark_complete("", part)

@@ -139,11 +139,11 @@ class RunDirectory:
         return _frame(self.table("questions"))
 
     def answers(self) -> DataFrame:
-        """Return the answers of an evaluation or a RAG comparison, or those that a factuality run checked."""
+        """Return the answers of an evaluation or a RAG evaluation, or those that a factuality run checked."""
         return _frame(self.table("answers" if self.info()["job"] != "evaluate" else "predictions"))
 
     def metrics(self) -> DataFrame:
-        """Return the figures of an evaluation, a RAG comparison or a factuality run, with their intervals."""
+        """Return the figures of an evaluation, a RAG evaluation or a factuality run, with their intervals."""
         return _frame(self.table("figures" if self.file("figures.parquet").exists() else "metrics"))
 
     def rejects(self) -> DataFrame:

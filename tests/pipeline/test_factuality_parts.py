@@ -76,12 +76,12 @@ def test_answers_that_decline_are_known_as_refusals(parts: PartFiles) -> None:
 
 def test_a_part_is_done_when_it_is_whole(parts: PartFiles) -> None:
     numbers = cut_answers(parts, [ANSWER])
-    assert not parts.marked("", numbers) and read_rows(parts.run, 0)["scores"] == []
+    assert not parts.complete_parts("", numbers) and read_rows(parts.run, 0)["scores"] == []
     failed = scored(AnswerState(ANSWER, [CLAIM], unsearched={"c1": "failed_request: transient_server_error: 500"}))
     write_states(parts, SPEC, 0, [failed])
-    assert not parts.marked("", numbers) and read_rows(parts.run, 0)["claims"] == [CLAIM]
+    assert not parts.complete_parts("", numbers) and read_rows(parts.run, 0)["claims"] == [CLAIM]
     write_states(parts, SPEC, 0, [scored(AnswerState(ANSWER, [CLAIM]))])
-    assert parts.marked("", numbers) == {0}
+    assert parts.complete_parts("", numbers) == {0}
 
 
 def test_all_pairs_for_the_main_engine_and_evidence_alone_for_the_other() -> None:

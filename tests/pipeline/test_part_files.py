@@ -33,7 +33,7 @@ def test_each_row_is_in_one_part_or_among_the_rejects(kept: list[bool], size: in
     ]
     with TemporaryDirectory() as folder:
         files = PartFiles(begun(folder), "0")
-        numbers = files.cut("questions", iter(rows), RagQuestion, size)
+        numbers = files.write_parts("questions", iter(rows), RagQuestion, size)
         parts = [files.read("questions", number, RagQuestion) for number in numbers]
         rejects = files.read("rejects", 0, Reject)
     assert [row for part in parts for row in part] + rejects == sorted(rows, key=lambda row: isinstance(row, Reject))
@@ -42,12 +42,12 @@ def test_each_row_is_in_one_part_or_among_the_rejects(kept: list[bool], size: in
 
 def test_what_is_not_whole_or_was_understood_otherwise_is_made_again(tmp_path: Path) -> None:
     files = PartFiles(begun(tmp_path / "run"), "0")
-    numbers = files.cut("questions", [RagQuestion(str(n), f"{n}?", []) for n in range(20)], RagQuestion, 8)
+    numbers = files.write_parts("questions", [RagQuestion(str(n), f"{n}?", []) for n in range(20)], RagQuestion, 8)
     write_states(files, 0, [])
     write_states(files, 2, [answered("0", reason="transient_server_error")])
-    files.mark("contraindications", 1)
-    assert (files.marked("", numbers), files.marked("contraindications", numbers)) == ({0}, {1})
-    assert PartFiles(files.run, "1").marked("", numbers) == set()
+    files.mark_complete("contraindications", 1)
+    assert (files.complete_parts("", numbers), files.complete_parts("contraindications", numbers)) == ({0}, {1})
+    assert PartFiles(files.run, "1").complete_parts("", numbers) == set()
     assert pickle.loads(pickle.dumps(files)) == files
 
 
