@@ -8,12 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import Field
 
-from fdarx_core.evaluation.figures import SMALLEST, compared_metrics
+from fdarx_core.evaluation.figures import MIN_QUESTIONS, compared_metrics
 from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
 from fdarx_core.report.figure_limits import ungraded_notes
-from fdarx_core.report.page_engine import SIGNIFICANT
+from fdarx_core.report.page_engine import SIGNIFICANT, by_significance
 from fdarx_core.specs.options import JobConfig, Names, one_of
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
@@ -21,7 +21,7 @@ from jobs.cli import run_as
 from jobs.evaluate import print_tables
 from jobs.output import print_json
 
-_SHOWN = 20
+_MAX_ROWS = 20
 
 
 class CompareConfig(JobConfig):
@@ -36,13 +36,13 @@ class CompareConfig(JobConfig):
     metric: Annotated[Names, one_of(dict.fromkeys(name for name, _ in compared_metrics()), "metric")] = Field(
         default_factory=list
     )
-    """print all differences of these metrics, such as hallucination_rate or accuracy (those with the smallest p of any
-    metric)"""
+    """print all differences of these metrics, such as hallucination_rate or accuracy (default: the 20 differences
+    with the smallest p)"""
     topic: Annotated[Names, one_of(dict.fromkeys(group for _, group in compared_metrics()), "topic")] = Field(
         default_factory=list
     )
     """print all differences on these topics of labels, such as Contraindications, or on these question types: factual,
-    multihop, refusal, answerable, all (those with the smallest p on any)"""
+    multihop, refusal, answerable, all (default: the 20 differences with the smallest p)"""
 
 
 def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Parameter(name="*")] = None) -> int:
@@ -59,16 +59,16 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         if (job := run.info()["job"]) != "evaluate":
             raise StorageError(f"{address} is a run of {job}, not of evaluate")
         if not run.file("metrics.parquet").exists():
-            raise StorageError(f"{address} has no metrics yet; finish it with the command that began it")
+            raise StorageError(f"{address} has no metrics yet; finish it with the command that started it")
     if len(opened) == 1 and len({cell["model"] for cell in opened[0].info()["cells"]}) < 2:
-        stop(f"{opened[0].root} has the answers of one model; give two runs or more")
+        stop(f"{opened[0].root} holds only one model; give at least two runs")
     names = run_names(opened)
-    compared, barriers = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
+    compared, obstacles = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     if config.out:
-        Location(config.out).write_text(build_comparison_page(opened, compared, barriers))
-    of_runs = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
-    figures = [named_figure(name, figure) for name, listed in zip(names, of_runs, strict=True) for figure in listed]
-    not_compared = [*barrier_notes(barriers), *ungraded_notes(names, of_runs)]
+        Location(config.out).write_text(build_comparison_page(opened, compared, obstacles))
+    figures_by_run = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
+    figures = [named_figure(name, one) for name, rows in zip(names, figures_by_run, strict=True) for one in rows]
+    not_compared = [*barrier_notes(obstacles), *ungraded_notes(names, figures_by_run)]
     if config.as_json:
         result = {
             "runs": dict(zip(names, map(str, runs), strict=True)),
@@ -79,13 +79,13 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         }
         print_json(result)
         return 0
-    _tell(figures, [run.info()["config"]["judge"] for run in opened], compared, not_compared, config)
+    _print_comparison(figures, [run.info()["config"]["judge"] for run in opened], compared, not_compared, config)
     if config.out:
         print(f"\npage  {config.out}")
     return 0
 
 
-def _tell(
+def _print_comparison(
     figures: Sequence[Figure],
     judges: Sequence[str],
     compared: Sequence[Difference],
@@ -96,25 +96,27 @@ def _tell(
     for note in not_compared:
         print(f"\n{note}")
     if not compared and not not_compared:
-        print("\nThe models share no questions, so no differences: are the runs of the same benchmark?")
+        print("\nNothing to compare. Check that the runs use the same benchmark, with questions on several drugs.")
+    corrected = [(row, row.p_holm) for row in by_significance(compared) if row.p_holm is not None]
     chosen = [
-        row
-        for row in sorted(compared, key=lambda row: row.p_holm or 0)
+        (row, p)
+        for row, p in corrected
         if row.metric in (config.metric or {row.metric}) and row.keys["group"] in (config.topic or {row.keys["group"]})
     ]
     if compared and not chosen and not_compared:
-        print("\nNo difference in these metrics and topics; see above what is not compared, and why.")
+        print("\nNo comparison was possible for these metrics and topics; the reasons are above.")
     elif compared and not chosen:
-        print("\nNo difference: these topics or types have no graded questions in common, or all are on one drug.")
+        print("\nNo comparison was possible for these metrics and topics: too few graded questions or drugs in common.")
     if compared:
-        small = sum(row.p_holm is not None and row.p_holm < SIGNIFICANT for row in compared)
-        print(f"\n{small:,} of {len(compared):,} differences have p below {SIGNIFICANT} after Holm's correction.")
+        significant = sum(p < SIGNIFICANT for _, p in corrected)
+        print(f"\n{significant:,} of {len(compared):,} differences have p below {SIGNIFICANT} after Holm's correction.")
     print()
-    for row in chosen if config.metric or config.topic else chosen[:_SHOWN]:
-        cell = " · ".join(filter(None, (row.first["setting"], row.first["retriever"])))
-        few = f", only {row.rows} questions" if row.rows < SMALLEST else ""
-        interval = f"{row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}], p {row.p_holm:.4f} (Holm){few}"
-        print(f"{row.metric}, {row.keys['group']}, {cell}: {row.first['model']} − {row.second['model']} {interval}")
+    for row, p in chosen if config.metric or config.topic else chosen[:_MAX_ROWS]:
+        conditions = " · ".join(filter(None, (row.first["setting"], row.first["retriever"])))
+        few_note = f", only {row.rows} questions" if row.rows < MIN_QUESTIONS else ""
+        interval = f"{row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}], p {p:.4f} (Holm){few_note}"
+        models = f"{row.first['model']} − {row.second['model']}"
+        print(f"{row.metric}, {row.keys['group']}, {conditions}: {models} {interval}")
 
 
 if __name__ == "__main__":

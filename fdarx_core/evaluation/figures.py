@@ -52,7 +52,7 @@ class CellKey(NamedTuple):
         return " · ".join(part for part in self if part)
 
 
-SMALLEST = 10
+MIN_QUESTIONS = 10
 """Questions that a section needs for figures of its own, and a category that is none of `TOPICS`; smaller ones are
 pooled as `OTHER`. With fewer, a rate says little."""
 OTHER = "other"
@@ -84,7 +84,7 @@ def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
     groups: list[Group] = []
     for by, among, always in (("category", everything, TOPICS), ("section", answerable, ())):
         counts = Counter(columns.strings(by)[among].tolist())
-        large = (name for name, count in counts.items() if count >= SMALLEST or name in always)
+        large = (name for name, count in counts.items() if count >= MIN_QUESTIONS or name in always)
         shown = sorted({*large} - {"", OTHER})
         groups += [(by, name, among & columns.is_in(by, name)) for name in shown]
         groups.append((by, OTHER, among & ~columns.is_in(by, *shown)))

@@ -12,7 +12,7 @@ from operator import itemgetter
 from textwrap import wrap
 
 from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS
-from fdarx_core.evaluation.figures import SMALLEST, FigureT
+from fdarx_core.evaluation.figures import MIN_QUESTIONS, FigureT
 from fdarx_core.evaluation.metrics import HALLUCINATIONS, RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels.loinc import TOPICS
@@ -258,13 +258,13 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
     columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
     table = build_table("Hallucination rate by topic (questions)", "Topic", columns, cells, CLUSTERS)
-    few = [topic for topic in asked if asked[topic] < SMALLEST]
+    few = [topic for topic in asked if asked[topic] < MIN_QUESTIONS]
     none = [topic for topic in TOPICS if topic not in asked]
     notes = [
         "Share of wrong answers among the graded ones: graded incorrect, or any answer to a question that the label "
         "does not answer. Refusals count as graded, and are not wrong: read the rate beside the accuracy.",
         *unscored_notes(whole, "answers", "rate"),
-        *([f"Fewer than {SMALLEST} questions, so that the rate says little: {', '.join(few)}."] if few else []),
+        *([f"Fewer than {MIN_QUESTIONS} questions, so that the rate says little: {', '.join(few)}."] if few else []),
         *([f"No questions in this benchmark: {', '.join(none)}."] if none else []),
     ]
     table.notes += notes if table.rows else []

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.evaluation.figures import SMALLEST, SUBGROUP_METRICS, Edges, Group, length_edges, subgroups, type_groups
+from fdarx_core.evaluation.figures import MIN_QUESTIONS, SUBGROUP_METRICS, Group, length_edges, subgroups, type_groups
 from fdarx_core.evaluation.metrics import HALLUCINATIONS, ScoreColumns
 from tests.evaluation.synthetic_scores import score_rows, table
 from tests.evaluation.whole_tables import figures
@@ -15,7 +15,7 @@ from tests.evaluation.whole_tables import figures
 ROWS = score_rows(12, seed=1)
 
 
-def filled_subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
+def filled_subgroups(columns: ScoreColumns, edges: tuple[float, float]) -> list[Group]:
     """Return the subgroups that have rows."""
     return [group for group in subgroups(columns, edges) if group[2].any()]
 
@@ -39,8 +39,8 @@ def test_subgroups_part_the_questions(seed: int, labels: int) -> None:
 
 def test_a_section_with_few_questions_does_not_stand_alone() -> None:
     sections = Counter(one.section for one in ROWS if one.type != "refusal")
-    alone = {name for name, rows in sections.items() if rows >= SMALLEST}
-    assert 0 < sections["Overdosage"] < SMALLEST
+    alone = {name for name, rows in sections.items() if rows >= MIN_QUESTIONS}
+    assert 0 < sections["Overdosage"] < MIN_QUESTIONS
     groups = filled_subgroups(ScoreColumns(table(ROWS)), (0, 0))
     found = {name: int(rows.sum()) for by, name, rows in groups if by == "section"}
     assert found == {**{name: sections[name] for name in alone}, "other": sections["Overdosage"]}

@@ -104,7 +104,7 @@ def test_differences_are_those_of_the_figures(rules: Path, copied: Path, tmp_pat
 @pytest.mark.parametrize(
     ("others", "told"),
     [
-        ((), "two runs or more"),
+        ((), "at least two runs"),
         (("build",), "is a run of build_benchmark, not of evaluate"),
         (("begun",), "has no metrics yet"),
         (("nowhere",), "is not a run"),
@@ -124,16 +124,9 @@ def test_what_can_not_be_compared_is_refused(
     begun.mkdir()
     (begun / "run.json").write_text((rules / "run.json").read_text())
     places = {"build": example_build, "begun": begun, "nowhere": tmp_path / "nowhere", "copied": copied}
+    compared = [str(rules), *(str(places.get(one, one)) for one in others)]
     with pytest.raises(SystemExit) as stopped:
-        cli.main(
-            [
-                "compare",
-                str(rules),
-                *(str(places.get(one, one)) for one in others),
-                "--out",
-                str(tmp_path / "page.html"),
-            ]
-        )
+        cli.main(["compare", *compared, "--out", str(tmp_path / "page.html")])
     assert stopped.value.code == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ") and told in line

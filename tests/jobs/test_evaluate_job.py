@@ -124,7 +124,7 @@ def test_a_judge_without_a_usable_verdict_is_told(example_build: Path, server: L
     compared = run_job("compare", out, "--metric", "accuracy", "--out", tmp_path / "compare.html")
     assert compared.returncode == 0, compared.stderr
     assert "Accuracies of run are not compared, because no answer of it" in compared.stdout
-    assert "in common" not in compared.stdout and "share no questions" not in compared.stdout
+    assert "in common" not in compared.stdout and "Nothing to compare" not in compared.stdout
     assert "Accuracies of run are not compared" in (tmp_path / "compare.html").read_text()
 
 

@@ -95,7 +95,7 @@ def test_the_models_of_one_evaluation_are_compared_on_a_topic(run: Path, tmp_pat
     assert "run · hasty − run · careful +1.000 [+1.000, +1.000], p 0." in found
     assert '"Hallucination rate","Contraindications"' in (tmp_path / "page.html").read_text()
     none = run_job(*line, "--topic", "Indications & Usage")
-    assert none.returncode == 0 and "No difference: these topics or types have no graded questions" in none.stdout
+    assert none.returncode == 0 and "No comparison was possible for these metrics and topics" in none.stdout
     wrong = run_job(*line, "--topic", "Contraindication")
     assert wrong.returncode == 2 and "there is no topic Contraindication; known are" in wrong.stderr
 
