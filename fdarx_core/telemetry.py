@@ -87,7 +87,7 @@ def trace_parent() -> str:
 
 
 @contextmanager
-def below(parent: str) -> Iterator[None]:
+def child_spans_of(parent: str) -> Iterator[None]:
     """Have the spans of the block below the span of another process, as `trace_parent` returned it there."""
     if not (parent and is_enabled()):
         yield

@@ -125,9 +125,9 @@ class RayServeBackend:
         """Yield what `search` returns, then the pieces of the answer, and at the end the answer."""
         return call_streaming(self._watch, self._stream_answer, corpus, query, trace_parent(), part=INDEX)
 
-    async def look_up(self, corpus: str, find: Callable[..., FoundT], *arguments: Any) -> FoundT:
-        """Return what a function finds in a corpus, from its `IndexReader` and the arguments."""
-        return await self._retriever("look_up", corpus, find, *arguments)
+    async def run_on_index(self, corpus: str, function: Callable[..., FoundT], *arguments: Any) -> FoundT:
+        """Call a function with the `IndexReader` of a corpus and the arguments, where the index is."""
+        return await self._retriever("run_on_index", corpus, function, *arguments)
 
     async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
         """Add the documents of a client's file to a corpus as `UploadIndexer.add` does.

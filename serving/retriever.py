@@ -131,8 +131,9 @@ class RetrieverDeployment(QuestionAnswering):
             lambda queries: list(self._corpora.encode(queries)), _MAX_ENCODED_PER_CALL
         )
         self.models = ModelClients(config.models, config.roles)
-        self.answerer, self.model_s = config.answerer, config.http.model_s
-        self.budget = context_budget(next((model for model in config.models if model.name == self.answerer), None))
+        self.answerer, self.model_timeout_s = config.answerer, config.http.model_s
+        answerer_config = next((model for model in config.models if model.name == self.answerer), None)
+        self.max_context_characters = context_budget(answerer_config)
         self.verifier = named_engine(config.http.verifier, self.answerer)
         self._score = None
         running = asyncio.get_running_loop().create_task

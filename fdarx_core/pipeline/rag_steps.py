@@ -255,7 +255,7 @@ class _JobTools:
         return self._spec.roles["answerer"]
 
     @property
-    def budget(self) -> int | None:
+    def max_context_characters(self) -> int | None:
         return context_budget(self._spec.models.get(self.answerer))
 
     async def _search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:

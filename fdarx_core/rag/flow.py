@@ -1,6 +1,6 @@
 """The steps from a question to its contexts: rewrite the question, search, post-process.
 
-The service, the RAG comparison and `fdarx_core.Index` retrieve with these functions. Source: QA-RAG.
+The service, the RAG evaluation and `fdarx_core.Index` retrieve with these functions. Source: QA-RAG.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class RetrievalResult:
         rewritten: the responses of the models that wrote queries.
         scored: the responses of the scoring agent.
         drugs: the drugs that the question names; none where the filter chooses the labels.
-        compared: the drugs that the question names with their contexts, if there are several; of a question which
-            labels say something, all drugs that were found.
-        asks_for_labels: whether the question is one which labels say something.
+        compared: the drugs that the question names with their contexts, if there are several; if it asks which labels
+            say something, all drugs that were found.
+        asks_for_labels: whether the question asks which labels say something.
         version: the version of the index, where the backend has named it.
     """
 
@@ -83,8 +83,8 @@ async def retrieve_contexts(query: RagQuery, backend: RagBackend) -> RetrievalRe
     """Retrieve the contexts for a question. Raises what the backend raises.
 
     A question that names medicines of which the index has no label, and no others, has no contexts: passages of other
-    drugs' labels would answer another question. For a question which labels say something, the best passages of each
-    drug are found; a model decides what is one.
+    drugs' labels would answer another question. If a model finds that the question asks which labels say something, the
+    best passages of each drug are found.
     """
     start = time.monotonic()
     question, responses, missing = await _standalone_question(query.question, query.history, backend)
@@ -184,15 +184,15 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
 def _fitting(contexts: list[SearchHit], backend: RagBackend) -> tuple[list[SearchHit], list[dict[str, Any]]]:
     """Return the contexts that the answering model can be shown, and how the prompt has them."""
     prompt = number_contexts(contexts)
-    if backend.budget is not None:
-        prompt = fit_contexts(prompt, backend.budget)
+    if backend.max_context_characters is not None:
+        prompt = fit_contexts(prompt, backend.max_context_characters)
     return contexts[: len(prompt)], prompt
 
 
 async def _ask_scope(
     question: str, mentions: Sequence[Mention] | None, absent: Sequence[AbsentDrug], backend: RagBackend
 ) -> list[Response]:
-    """Ask the answering model whether a question asks which labels say something.
+    """Ask the answering model whether the answer is a list of drugs that the question does not name.
 
     Nothing is asked without a model, of a question that names several drugs, and where `mentions` are None, since the
     filter chooses labels or the index has none.
@@ -206,7 +206,7 @@ async def _ask_scope(
 async def _of_each_drug(
     query: RagQuery, named: Sequence[Drug], absent: list[AbsentDrug], backend: RagBackend, times: list[float]
 ) -> RetrievalResult:
-    """Return the result for a question which labels say something: the best passages of each drug, drug by drug.
+    """Return the result for a question that asks which labels say something: the best passages of each drug in turn.
 
     The labels of the drugs that the question names are left out: it asks for what other labels say of these.
     """

@@ -196,7 +196,7 @@ class _LocalBackend(IndexNames):
     def __init__(self, index: Index, model: Model, retriever: Retriever) -> None:
         super().__init__(index.reader)
         self._open, self._model, self._retriever = index, model, retriever
-        self.answerer, self.budget = model.name, context_budget(model.config)
+        self.answerer, self.max_context_characters = model.name, context_budget(model.config)
 
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         return await self._model.respond_async(calls)

@@ -86,7 +86,7 @@ class RagBackend(Protocol):
         """The name of the model that writes the answers."""
 
     @property
-    def budget(self) -> int | None:
+    def max_context_characters(self) -> int | None:
         """How many characters of contexts the answering model can be shown; None for any number."""
 
 

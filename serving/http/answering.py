@@ -200,7 +200,7 @@ def select_corpus(name: str | None, backend: RayServeBackend) -> ServedCorpus:
 
 async def similar_names(backend: RayServeBackend, corpus: str, name: str) -> str:
     """Return a sentence with the names of drugs or documents that begin like a name, "" where there are none."""
-    completions = await backend.look_up(corpus, IndexReader.names, name.strip()[:4], _MAX_NAMES)
+    completions = await backend.run_on_index(corpus, IndexReader.names, name.strip()[:4], _MAX_NAMES)
     return f" Names that are similar: {', '.join(found.name for found in completions)}." if completions else ""
 
 

@@ -140,19 +140,19 @@ def lookup_routes(backend: RayServeBackend, settings: ServiceSettings) -> APIRou
     async def names(request: Request, corpus: _Corpus = None, prefix: _Prefix = "", limit: _Limit = 10) -> Response:
         """Complete the name of a drug, by any of its names, or of a document."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        return json_reply({"names": await backend.look_up(name, IndexReader.names, prefix, limit)})
+        return json_reply({"names": await backend.run_on_index(name, IndexReader.names, prefix, limit)})
 
     @router.get("/filters", response_model=FiltersReply)
     async def filters(request: Request, corpus: _Corpus = None, labeler: _Labeler = "", limit: _Limit = 10) -> Response:
         """List the sections, types of labels and labelers by which a search can be filtered."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        return json_reply(await backend.look_up(name, IndexReader.filter_values, labeler, limit))
+        return json_reply(await backend.run_on_index(name, IndexReader.filter_values, labeler, limit))
 
     @router.get("/passages/{chunk_id}", response_model=PassageReply, responses=error_responses(404))
     async def passage(request: Request, chunk_id: _ChunkId, corpus: _Corpus = None) -> Response:
         """Return a passage with its section."""
         name = request_log(request.scope).corpus = select_corpus(corpus, backend).name
-        found = await backend.look_up(name, IndexReader.passage, chunk_id)
+        found = await backend.run_on_index(name, IndexReader.passage, chunk_id)
         if found is None:
             message = f"There is no passage {chunk_id[:60]!r} in {name!r}; a newer index may have others: search again."
             raise ApiError(404, message, param="chunk_id", code="no_passage")

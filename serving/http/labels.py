@@ -88,7 +88,7 @@ async def _find(
     if served.kind != "labels":
         raise ApiError(422, f"{served.name!r} is not a corpus of labels.", param="corpus", code="invalid")
     log.corpus = served.name
-    found = await backend.look_up(served.name, find_section, label.strip(), section)
+    found = await backend.run_on_index(served.name, find_section, label.strip(), section)
     if found.chunks:
         log.passages = len(found.chunks)
         return found.chunks, found.labels

@@ -130,7 +130,7 @@ def _tools(backend: RayServeBackend, service: AnswerService) -> dict[str, _Tool]
 
     async def names(arguments: NamesArguments, log: RequestLog) -> dict[str, Any]:
         log.corpus = select_corpus(arguments.corpus, backend).name
-        return {"names": await backend.look_up(log.corpus, IndexReader.names, arguments.prefix, arguments.limit)}
+        return {"names": await backend.run_on_index(log.corpus, IndexReader.names, arguments.prefix, arguments.limit)}
 
     return {
         "search_labels": _Tool(

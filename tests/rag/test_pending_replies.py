@@ -22,7 +22,7 @@ class PendingBackend:
     """A model whose replies are all pending; requests of the role answerer arrive a little later than others."""
 
     answerer = "m"
-    budget = None
+    max_context_characters = None
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -142,7 +142,7 @@ class LocalBackend(QuestionAnswering):
 
     model: Model = field(default_factory=by_rules)
     names_of_corpora: Sequence[str] = ("labels", "guides")
-    budget: int | None = None
+    max_context_characters: int | None = None
     postprocessors: Sequence[str] = ("none", "score")
     hypothesis: str = "baseline"
     asks_scope: bool = False
@@ -304,7 +304,7 @@ class Service:
 def service(world: LocalBackend | None = None, **settings: Any) -> Iterator[Service]:
     """The real app under uvicorn, in a thread."""
     world, meter, limits = world or LocalBackend(), CountingMetrics(), ServiceSettings(**settings)
-    world.model_s, world.verifier = limits.model_s, named_engine(limits.verifier, world.answerer)
+    world.model_timeout_s, world.verifier = limits.model_s, named_engine(limits.verifier, world.answerer)
     app = make_app(cast(RayServeBackend, world), limits, meter)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning", access_log=False, lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
