@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from fdarx_core.llm.response_store import ResponseStore
-from fdarx_core.llm.task import UNDECIDED, Task, Undecided, no_rules
+from fdarx_core.llm.task import UNDECIDED, Task, Undecided, models_only
 from fdarx_core.records import Request, Response
 
 _WORDS = re.compile(r"\s*\S+|\s+$")
@@ -25,7 +25,7 @@ class Baseline:
 
     def __init__(self, tasks: Mapping[str, Task[Any]], rules: str) -> None:
         self._tasks = dict(tasks)
-        self.tasks = frozenset(name for name, task in tasks.items() if task.baseline is not no_rules)
+        self.tasks = frozenset(name for name, task in tasks.items() if task.baseline is not models_only)
         self.sampling: Mapping[str, Any] = {"rules": rules}
 
     def answer(self, requests: Sequence[Request]) -> list[Response]:

@@ -20,21 +20,22 @@ from fdarx_core.llm.prompts import Criteria, Prompt, PromptError, validation_mes
 from fdarx_core.llm.reply import json_values, without_thoughts
 from fdarx_core.records import Request, Response
 
-_PLAIN_TEXT = "text"
 _BUILT_IN = "baseline"
 """The endpoint of the built-in rules."""
-_KEYED = tuple(field.name for field in fields(Request) if field.name != "key")
-_CUT_SHORT = {"length": "truncated_reply", "content_filter": "filtered_reply"}
-_TELLING_LENGTH = 15
-"""Characters from which on a text of a reply is not the same by chance as one of an example."""
-
+_KEY_FIELDS = tuple(field.name for field in fields(Request) if field.name != "key")
+_UNUSABLE_FINISH = {"length": "truncated_reply", "content_filter": "filtered_reply"}
+_MIN_DISTINCTIVE_LENGTH = 15
+"""A text of at least this length, in characters, that equals an example's text was copied."""
+_RULE_FILES = frozenset((".py", ".yaml", ".tsv", ".json"))
+_SOURCES = Path(__file__).resolve().parents[2]
+"""The folder of the packages of this project; folders in the working directory may have the same names."""
 
 ReplyT = TypeVar("ReplyT", bound="BaseModel | str", default=Any)
-"""The reply of a task that is known by its name alone has any type."""
+"""For a task found by name, the reply type is unknown (Any)."""
 
 
 class Unparsable(ValueError):
-    """A response without a usable reply. `reason` is a fixed name to count by, `detail` describes this case.
+    """A response without a usable reply. `reason` is one of the fixed names below, `detail` describes this case.
 
     Reasons: failed_request, undecided, empty_reply, truncated_reply, filtered_reply, invalid_json, wrong_shape,
     unclosed_thought, copied_example.
@@ -48,7 +49,7 @@ class Unparsable(ValueError):
 class Undecided(Exception):
     """Raised by a task's baseline where its rules cannot decide; the argument says why.
 
-    Parsing the response raises Unparsable with the reason `undecided`: the row is unscored, which is no failure.
+    Parsing the response raises Unparsable with the reason `undecided`: the row is unscored and not counted as failed.
     """
 
 
@@ -56,7 +57,7 @@ UNDECIDED = "undecided"
 """The reason of the response of a baseline that cannot decide. The response is stored."""
 
 
-def no_rules(slots: Mapping[str, Any]) -> NoReturn:
+def models_only(slots: Mapping[str, Any]) -> NoReturn:
     """Stand for the rules of a task that only a model can answer. Raises ValueError."""
     raise ValueError("only a language model can answer this task; name one")
 
@@ -69,16 +70,16 @@ class Task(Generic[ReplyT]):
         prompt: the messages, as templates over slots.
         reply: the class of the reply, whose JSON schema goes into the request; `str` for a reply in plain text.
         baseline: answers the task from the slots alone, deterministically; it raises Undecided where it cannot. Only
-            models answer a task that has `no_rules` here.
+            models answer a task that has `models_only` here.
     """
 
     prompt: Prompt
     reply: type[ReplyT]
-    baseline: Callable[[Mapping[str, Any]], ReplyT] = no_rules
+    baseline: Callable[[Mapping[str, Any]], ReplyT] = models_only
 
     @classmethod
     def load(
-        cls, name: str, reply: type[ReplyT], baseline: Callable[[Mapping[str, Any]], ReplyT] = no_rules
+        cls, name: str, reply: type[ReplyT], baseline: Callable[[Mapping[str, Any]], ReplyT] = models_only
     ) -> Task[ReplyT]:
         """Return the task of `prompts/NAME.yaml`, or of the file at a path that ends in .yaml.
 
@@ -99,7 +100,7 @@ class Task(Generic[ReplyT]):
     def check(self) -> None:
         """Raise PromptError unless the prompt names this reply's class and its examples have valid replies."""
         file = f"prompts/{self.name}.yaml"
-        expected = _PLAIN_TEXT if self.reply is str else self.reply.__name__
+        expected = "text" if self.reply is str else self.reply.__name__
         if self.prompt.response != expected:
             raise PromptError(f"{file}: response is {self.prompt.response!r}, but the task's module reads {expected!r}")
         try:
@@ -117,7 +118,7 @@ class Task(Generic[ReplyT]):
         """Return the request that asks an endpoint this task, with its key.
 
         Args:
-            slots: values that JSON can hold. ValueError names the task and the slots that do not fit.
+            slots: values that JSON can hold. ValueError names the task, and the slots that are missing or unknown.
             endpoint: the endpoint's name.
             sampling: the endpoint's `sampling`.
         """
@@ -125,33 +126,33 @@ class Task(Generic[ReplyT]):
         messages = [system, *self._example_turns, user]
         schema, parameters = self._schema, dict(sampling or {})
         request = Request("", self.name, self.version, endpoint, dict(slots), messages, schema, parameters)
-        shown = {name: value for name, value in slots.items() if name not in self.prompt.baseline_slots}
+        model_slots = {name: value for name, value in slots.items() if name not in self.prompt.baseline_slots}
         # What only the built-in rules read is no part of a model's request: the same messages are not sent twice.
-        request.key = request_key(request if endpoint == _BUILT_IN else replace(request, slots=shown))
+        request.key = request_key(request if endpoint == _BUILT_IN else replace(request, slots=model_slots))
         return request
 
     def parse(self, response: Response) -> ReplyT:
         """Return the reply in a response. Raises Unparsable, whose reason says why there is none.
 
-        Thoughts in tags are left out, and a structured reply may stand in a fence or between sentences. A reply whose
-        texts are all copied from the reply of one example of the prompt is none (copied_example).
+        Thoughts in tags are left out, and a structured reply may stand in a Markdown code block or between
+        sentences. A reply whose texts are all copied from one example of the prompt is none (copied_example).
         """
         text = reply_text(response)
         reply: BaseModel | str = text
         if issubclass(self.reply, BaseModel):
             reply = self._structured(text)
-        texts = self._telling_texts(reply)
-        if texts and any(texts <= shown for shown in self._example_texts):
+        texts = self._distinctive_texts(reply)
+        if texts and any(texts <= example for example in self._example_texts):
             raise Unparsable("copied_example", f"it repeats an example of the prompt: {min(texts)[:120]!r}")
         return cast(ReplyT, reply)
 
     def _structured(self, text: str) -> BaseModel:
-        """Return the reply in a text. Raises Unparsable for what the likeliest JSON in it lacks."""
+        """Return the reply in a text. Raises Unparsable with the error of the first JSON value found in it."""
         reply_class = cast(type[BaseModel], self.reply)
         try:
             return reply_class.model_validate_json(text)
         except ValidationError as error:
-            fault = error
+            first_error = error
         if without_thoughts(text) is None:
             raise Unparsable("unclosed_thought", f"it ends with {text[-80:]!r}")
         found = False
@@ -161,10 +162,12 @@ class Task(Generic[ReplyT]):
                 storable = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
                 return reply_class.model_validate_json(storable)
             except ValidationError as error:
-                fault, found = (fault if found else error), True
+                if not found:
+                    first_error = error
+                found = True
             except RecursionError:
                 continue
-        raise Unparsable("wrong_shape" if found else "invalid_json", validation_message(fault))
+        raise Unparsable("wrong_shape" if found else "invalid_json", validation_message(first_error))
 
     def by_rules(self, slots: Mapping[str, Any]) -> str:
         """Return the baseline's reply as text, in JSON where it is structured. Raises Undecided as the baseline."""
@@ -181,34 +184,35 @@ class Task(Generic[ReplyT]):
             if issubclass(self.reply, BaseModel):
                 return orjson.dumps(self.reply.model_validate(reply).model_dump()).decode()
             if not isinstance(reply, str) or not reply.strip():
-                raise ValueError("its reply is no text, as the replies of this task are")
+                raise ValueError("its reply must be a text")
             return reply.strip()
 
         return self.prompt.example_turns(text_of)
 
     @cached_property
     def _example_texts(self) -> list[frozenset[str]]:
-        return [self._telling_texts(example.reply) for example in self.prompt.examples]
+        return [self._distinctive_texts(example.reply) for example in self.prompt.examples]
 
     @cached_property
-    def _asked_for(self) -> str:
+    def _system_text(self) -> str:
         return _normalized(self.prompt.system)
 
-    def _telling_texts(self, reply: Any) -> frozenset[str]:
-        """Return the texts of a reply that tell it from others: long ones which the prompt does not ask for literally.
+    def _distinctive_texts(self, reply: Any) -> frozenset[str]:
+        """Return the texts of a reply that tell it from others: long ones that are not in the system message.
 
-        Such are the names of categories, and the sentence with which a model is to refuse.
+        Category names and the refusal sentence, which the prompt quotes, do not count.
         """
-        return frozenset(text for text in _long_texts(reply) if text not in self._asked_for)
+        return frozenset(text for text in _long_texts(reply) if text not in self._system_text)
 
 
 def _long_texts(value: Any) -> frozenset[str]:
     if isinstance(value, BaseModel):
         value = value.model_dump()
     if isinstance(value, str):
-        return frozenset([text]) if len(text := _normalized(value)) >= _TELLING_LENGTH else frozenset()
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return frozenset().union(*map(_long_texts, parts))
+        return frozenset([text]) if len(text := _normalized(value)) >= _MIN_DISTINCTIVE_LENGTH else frozenset()
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return frozenset().union(*map(_long_texts, value)) if isinstance(value, list) else frozenset()
 
 
 def _normalized(text: str) -> str:
@@ -216,9 +220,9 @@ def _normalized(text: str) -> str:
 
 
 def find_task(name: str) -> Task[Any]:
-    """Return the task of a prompt in `prompts/`, a constant of the module that the prompt names, or in a dict there.
+    """Return the task of a prompt in `prompts/`. Raises PromptError.
 
-    Raises PromptError.
+    It is looked up among the constants of the module that the prompt names, and in its dicts.
     """
     module = Prompt.load(name).module
     if module:
@@ -236,8 +240,8 @@ def reply_text(response: Response) -> str:
         raise Unparsable(UNDECIDED, response.text)
     if response.reason:
         raise Unparsable("failed_request", f"{response.reason}: {response.text}")
-    if response.finish_reason in _CUT_SHORT:
-        raise Unparsable(_CUT_SHORT[response.finish_reason], f"it ends with {response.text[-80:]!r}")
+    if response.finish_reason in _UNUSABLE_FINISH:
+        raise Unparsable(_UNUSABLE_FINISH[response.finish_reason], f"it ends with {response.text[-80:]!r}")
     text = response.text.strip()
     if not text:
         raise Unparsable("empty_reply", f"{len(response.text)} characters, all white space")
@@ -250,19 +254,14 @@ def request_key(request: Request) -> str:
     A field added to Request becomes part of the key by itself, so no response is read back for another request. The
     order of keys in slots, schema and sampling does not matter.
     """
-    content = {name: getattr(request, name) for name in _KEYED}
+    content = {name: getattr(request, name) for name in _KEY_FIELDS}
     try:
         canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
     except TypeError as error:
-        raise ValueError(f"task {request.task}: its slots or sampling hold what JSON can't: {error}") from error
+        raise ValueError(
+            f"task {request.task}: its slots or sampling hold a value that is not JSON: {error}"
+        ) from error
     return blake2b(canonical, digest_size=16).hexdigest()
-
-
-_RULE_FILES = frozenset((".py", ".yaml", ".tsv", ".json"))
-
-
-_SOURCES = Path(__file__).resolve().parents[2]
-"""The folder of the packages of this project; folders in the working directory may have the same names."""
 
 
 def source_digest(*modules: str) -> str:

@@ -298,8 +298,8 @@ def test_examples_are_turns_between_system_and_question() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("reply: |\n      Hello, Grace.", "reply: {text: Hello}", "an example does not fit: its reply is no text"),
-        ("reply: |\n      Hello, Grace.", 'reply: " "', "an example does not fit: its reply is no text"),
+        ("reply: |\n      Hello, Grace.", "reply: {text: Hello}", "an example does not fit: its reply must be a text"),
+        ("reply: |\n      Hello, Grace.", 'reply: " "', "an example does not fit: its reply must be a text"),
         ("{who: Grace}", "{whom: Grace}", "an example does not fit: .*slots"),
         ("response: text", "response: GreetReply", "response is 'GreetReply'"),
     ],
