@@ -72,7 +72,7 @@ class IsolatedParser:
         or parser_failed. Where the task is cancelled, the process is killed.
         """
         limits = self._limits
-        arguments = {"file": str(file), "size": size, "overlap": overlap, "max_pages": limits.pages}
+        arguments = {"file": str(file), "max_characters": size, "overlap": overlap, "max_pages": limits.pages}
         request = orjson.dumps((arguments, limits.cpu_s, limits.memory_mib * _MIB)) + b"\n"
         async with self._shares[client], self._places:
             waiting, self._next = self._next, None

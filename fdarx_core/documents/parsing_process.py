@@ -2,8 +2,8 @@
 
 Uploaded files are read here: a file that keeps its parser busy, fills the memory or breaks the parser ends
 this process alone. The request is a line of JSON on the standard input, the arguments of `read_file_chunks` and the
-limits. The result are lines of JSON on the standard output, one for each document, the list of its chunks, and one for
-each Reject; the last one says that it is complete.
+limits. The result, on the standard output, is one JSON line per document (its chunks) or Reject, and a last line that
+says how it ended.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from fdarx_core.labels import Selection, select
 from fdarx_core.records import Chunk, Reject
 from fdarx_core.storage.sources import Inputs
 
-_SHORT_CPU_S, _NICENESS = 0.5, 15
-"""Seconds of CPU time after which the process gives way to others (nice): a long file does not slow short ones, and
-questions."""
+_NICE_AFTER_CPU_S, _NICENESS = 0.5, 15
+"""Seconds of CPU time after which the process gives way to others (nice), so that a long file delays neither short
+files nor questions."""
 COMPLETE, OUT_OF_MEMORY = "complete", "out_of_memory"
-"""The last line of a result, and of one that ended at the limit of memory."""
+"""The last line of a complete result, and of one stopped by the memory limit."""
 
 
 def main() -> int:
     """Read the file that the standard input names, and end this process."""
     result = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no part of the result
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not enter the result
     line = sys.stdin.buffer.readline()
     if not line:
         return 0
     arguments, cpu_s, memory_bytes = orjson.loads(line)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGPROF, lambda *_: os.nice(_NICENESS))
-    signal.setitimer(signal.ITIMER_PROF, _SHORT_CPU_S)
+    signal.setitimer(signal.ITIMER_PROF, _NICE_AFTER_CPU_S)
     _limit(cpu_s, memory_bytes)
     try:
         for item in read_file_chunks(**arguments):
@@ -49,30 +49,30 @@ def main() -> int:
     except MemoryError:
         result.write(orjson.dumps(OUT_OF_MEMORY) + b"\n")
     result.flush()
-    os._exit(0)  # without the tenth of a second in which Python clears up
+    os._exit(0)  # skips Python's shutdown, which takes 0.1 s
 
 
-def read_file_chunks(file: str, size: int, overlap: int, max_pages: int) -> Iterator[list[Chunk] | Reject]:
+def read_file_chunks(file: str, max_characters: int, overlap: int, max_pages: int) -> Iterator[list[Chunk] | Reject]:
     """Yield the chunks of each document of a file, as `fdarx index` reads them, and rejects.
 
     Args:
         file: its path.
-        size: the most characters of a chunk.
+        max_characters: the most characters of a chunk.
         overlap: the characters that a chunk shares with the one before.
         max_pages: the most pages of a PDF.
     """
-    found = find_documents([file])
-    files = find_labels([source for source in found.sources if may_hold_labels(source)])
-    labels, older = select(files.labels, Selection(document_types=(), excluded_routes=()))
+    inputs = find_documents([file])
+    files = find_labels([source for source in inputs.sources if may_hold_labels(source)])
+    labels, unselected = select(files.labels, Selection(document_types=(), excluded_routes=()))
     yield from files.rejects
-    yield from older
+    yield from unselected
     yield from map(read_label_file, labels)
-    others = [*(source for source in found.sources if not may_hold_labels(source)), *files.others]
-    for document in read_documents(Inputs(others, found.rejects), max_pages):
+    others = [*(source for source in inputs.sources if not may_hold_labels(source)), *files.others]
+    for document in read_documents(Inputs(others, inputs.rejects), max_pages):
         if isinstance(document, Reject):
             yield document
         else:
-            yield chunk_document(document, size, overlap)
+            yield chunk_document(document, max_characters, overlap)
 
 
 def _limit(cpu_s: int, memory_bytes: int) -> None:
@@ -85,7 +85,7 @@ def _limit(cpu_s: int, memory_bytes: int) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process where the other one, which keeps the standard input open, has died."""
+    """End this process when the parent process, which keeps the standard input open, has ended."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)
