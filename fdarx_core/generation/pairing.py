@@ -22,16 +22,16 @@ from fdarx_core.records import content_id
 ANSWERED_PER_REFUSAL = 5.5
 """Answered questions for each refusal question, of a kind and of a term."""
 _MOST_ABOVE = 1.5
-"""How far the answered questions about a term may be above what is due, in place of terms of its kind that have few."""
+"""How many times the answered questions that are due a term may have, to make up for terms of its kind with few."""
 SAME_GOLD = 3
 """The most questions with one gold answer on labels of one drug, and refusal questions about one topic on them."""
 LONE = 6
 """The most answered questions about a term without a refusal question."""
 CHEMISTRY_SHARE, ANSWERED_ONLY_SHARE, KIND_SHARE = 0.03, 0.08, 0.5
 """The largest shares of constants of substances, of kinds without refusal questions, and of any kind of topics."""
-_FREE = 100
+_UNBOUNDED_UP_TO = 100
 """Questions of a build up to which shares are not bounded, because they would allow next to nothing."""
-_FREE_OF_KIND = 25
+_UNBOUNDED_OF_KIND = 25
 """Answered questions of a kind that are allowed without refusal questions, since small builds have few of these."""
 FEWEST_DRUGS = 20
 """With fewer drugs, the questions cannot be balanced, and each label is asked all that it can be asked."""
@@ -73,7 +73,7 @@ class _Counts:
         """Return whether one more refusal question about a topic may be asked of the labels of a drug."""
         if self.topics[drug, topic, False] >= min(self.per_drug, SAME_GOLD):
             return False
-        kind, total = _quota(topic), max(self.refused.total() // 2, _FREE)
+        kind, total = _quota(topic), max(self.refused.total() // 2, _UNBOUNDED_UP_TO)
         return not self.bounded or (
             self.refused[topic] < self.supply[topic] / 2
             and self.refused[kind] < min(self.supply[kind] / ANSWERED_PER_REFUSAL, KIND_SHARE * total)
@@ -83,14 +83,14 @@ class _Counts:
         """Return whether one more answered question with a gold answer may be asked of the labels of a drug."""
         if self.golds[drug, gold] >= SAME_GOLD or self.topics[drug, topic, True] >= self.per_drug:
             return False
-        kind, total = _quota(topic), max(self.answered.total() // 2 + 1, _FREE)
+        kind, total = _quota(topic), max(self.answered.total() // 2 + 1, _UNBOUNDED_UP_TO)
         if kind == "chemistry" and self.answered[kind] + self.refused[kind] >= CHEMISTRY_SHARE * total:
             return False
         if not self.bounded:
             return True
         if kind in ANSWERED_ONLY:
             return sum(self.answered[one] for one in ANSWERED_ONLY) < ANSWERED_ONLY_SHARE * total
-        most = max(ANSWERED_PER_REFUSAL * self.refused[kind], _FREE_OF_KIND)
+        most = max(ANSWERED_PER_REFUSAL * self.refused[kind], _UNBOUNDED_OF_KIND)
         return self.answered[kind] < min(KIND_SHARE * total, most) and self.due(topic) > 0
 
     def due(self, topic: Topic) -> float:

@@ -1,4 +1,4 @@
-"""Refusal questions by transfer: a question that one label answers, asked in the same words of a label without answer.
+"""Refusal questions by transfer: a question of one label, asked in the same words of a label that does not answer it.
 
 Each has an answerable question in the same words, except for the name of the product, so that the wording does not tell
 which of the two a label answers. The questions are of labels of the same drug or of similar drugs, so that they are

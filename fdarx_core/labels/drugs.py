@@ -14,14 +14,14 @@ from fdarx_core.records import Product
 
 SHORTEST_NAME = 3
 """Letters of the shortest name that is looked for in texts."""
-SHORT, MIDDLE, LONG = 5, 7, 9
+MIN_LETTERS_ONE_ERROR, MIN_LETTERS_FIRST_LETTER_ERROR, MIN_LETTERS_TWO_ERRORS = 5, 7, 9
 """Letters of the shortest names that are recognized with one error, with one error in the first letter, and with two
 errors. In other medical texts only the bound on errors in the first letter prevents that "iodine" is taken for Lodine,
 "duloxetine" for fluoxetine and "robotic" for Urobiotic."""
-MOST_DRUGS, LEAST_DRUGS, OFTEN = 2 / 3, 20, 0.1
+MOST_DRUGS, LEAST_DRUGS, ORDINARY_SHARE = 2 / 3, 20, 0.1
 """The name of a substance is an ordinary word ("water") if labels of more than the share `MOST_DRUGS` of the drugs have
 it, and the labels are of at least `LEAST_DRUGS` drugs. A name of several words is ordinary if labels of more than the
-share `OFTEN` of the drugs have each of them."""
+share `ORDINARY_SHARE` of the drugs have each of them."""
 
 WORD = re.compile(r"[^\W_]+")
 _PLAIN_WORD = re.compile(r"(?<![\w.@])[^\W\d_]+(?![\w@]|\.\w)")  # no part of an address
@@ -180,7 +180,7 @@ class DrugNames:
         drugs have, or that is as near to the name of another drug. Without texts only long names are recognized.
         """
         having = self._moieties_with.get(word)
-        shortest = SHORT if self._moieties_with else LONG
+        shortest = MIN_LETTERS_ONE_ERROR if self._moieties_with else MIN_LETTERS_TWO_ERRORS
         too_short = len(word) < shortest - 2
         if too_short or not word.isalpha() or word in self._targets or having == frozenset():
             return word
@@ -205,8 +205,8 @@ class DrugNames:
 def _is_near(word: str, name: str, edits: int) -> bool:
     """Return whether so many edits are typing errors in a name of this length; its first letter is rarely mistyped."""
     if word[0] != name[0]:
-        return edits <= 1 and len(name) >= MIDDLE
-    return edits <= (2 if len(name) >= LONG else 1)
+        return edits <= 1 and len(name) >= MIN_LETTERS_FIRST_LETTER_ERROR
+    return edits <= (2 if len(name) >= MIN_LETTERS_TWO_ERRORS else 1)
 
 
 class _Seen:
@@ -283,7 +283,7 @@ class _Seen:
             for word, drugs in drugs_of_word.items()
             if len(drugs) == 1
             and word.isalpha()
-            and len(word) >= SHORT
+            and len(word) >= MIN_LETTERS_ONE_ERROR
             and (word,) not in self.substances
             and (having := self._words.get(word, 0)) != 0
             and having & ~self._bits_of(drugs) == 0
@@ -306,7 +306,7 @@ class _Seen:
         if words in self.substances:
             others = (self._words[words[0]] & ~own).bit_count() if len(words) == 1 else 0
             return len(self._labels) >= LEAST_DRUGS and others > MOST_DRUGS * len(self._labels)
-        least = OFTEN * len(self._labels) if len(words) > 1 else 0
+        least = ORDINARY_SHARE * len(self._labels) if len(words) > 1 else 0
         for word in filter(str.isalpha, words):
             others = (self._words.get(word, 0) & ~own).bit_count()
             lower = (self._lower.get(word, 0) & ~own).bit_count()

@@ -16,20 +16,24 @@ from fdarx_core.records import Request
 from fdarx_core.storage.retry import RateLimiter
 
 MIN_PREFIX_TOKENS = 1024
-"""Most vendors do not cache a prefix of fewer tokens, which are estimated here."""
+"""Shortest prefix, in estimated tokens, that most vendors cache."""
 PREFIX_CACHED_S = 240.0
 """Vendors keep a prefix for five minutes from its last use."""
 
 _CATCH_UP_S = 0.05
-"""Seconds for which requests may catch up after a late timer."""
+"""How late, in seconds, a request may start and still use its reserved time."""
 _ALL_REFUSED = 16
 """Refusals in a row after which all requests wait for as long as the server asks."""
 _EPOCH_S, _EPOCH_REQUESTS = 1.0, 3
+"""The least time in seconds, and the fewest requests, after which the rate is adapted."""
 _FLOODED_S, _FLOOD_REFUSALS = 0.1, 32
+"""The same time while most requests are refused, and the refusals from which this applies."""
 _TOLERATED_SHARE, _PROBE = 0.15, 1.1
+"""The share of refusals that does not lower the rate, and the factor by which a new rate exceeds the accepted one."""
 _FIRST_GROWTH, _MAX_GROWTH = 1.1, 2.0
-_STEEPEST_CUT = 0.25
-_MIN_RATE = 0.2
+"""The factor of the first increase of the rate, and the largest factor."""
+_STEEPEST_CUT, _MIN_RATE = 0.25, 0.2
+"""The least share of the rate that one reduction leaves, and the lowest rate in requests a second."""
 
 _AT_ONCE: AbstractAsyncContextManager[bool] = nullcontext(False)
 
@@ -54,17 +58,17 @@ class RequestLimiter:
         self._adaptive = AdaptiveRateLimiter()
         self._paused_until, self._refused_in_a_row = 0.0, 0
         self._stopped: AskingStopped | None = None
-        self._head = asyncio.Lock()
+        self._queue_head_lock = asyncio.Lock()
 
     async def acquire(self, tokens: int = 0, retry: bool = False) -> float:
-        """Wait for a slot and for the rates; return the loop's time when both were there.
+        """Wait for a slot and for the rates; return the loop's time when both were granted.
 
         Raises the error that `stop` was given.
         """
         await self._take_slot(self._retrying if retry else self._new)
         clock = asyncio.get_running_loop().time
         try:
-            async with self._head:  # only the first of the queue reserves, so that changed rates apply to all
+            async with self._queue_head_lock:  # only the first reserves, so that changed rates apply to all
                 starts = self._requests.reserve(clock()), self._tokens.reserve(clock(), tokens)
                 await self._sleep_until(max(self._adaptive.reserve(clock()), *starts))
         except BaseException:
@@ -162,9 +166,9 @@ class AdaptiveRateLimiter:
 
     The rate is adapted once a second, after at least three requests, and sooner while most are refused:
 
-    - If more than 15 % were refused, the rate becomes that of the accepted requests plus a tenth, by which it finds out
-      whether the server takes more, but at least a quarter of what it was. If the rate had been lowered before and
-      about the same share is refused, the refusals do not depend on the rate, and the former rate is set again.
+    - If more than 15 % were refused, the rate becomes that of the accepted requests plus a tenth. The extra tenth tests
+      whether the server accepts more. The new rate is never below a quarter of the old one. If it was lowered before
+      and about the same share is refused, the refusals do not depend on the rate, and the former rate is set again.
     - Otherwise the rate grows, faster each time. The limit is dropped once requests come more slowly than it allows.
 
     A few refusals do not lower the rate, because each costs only one retry, which holds no slot. A server that refuses
@@ -250,7 +254,7 @@ class PrefixWarmup:
         self._locks: dict[bytes, asyncio.Lock] = {}  # of prefixes that no request has been answered for
 
     def turn(self, request: Request) -> AbstractAsyncContextManager[bool]:
-        """Wait until the request may be sent; the value says whether it waited. Its reply caches the prefix."""
+        """Wait until the request may be sent, yield whether it waited. The block's end marks the prefix as cached."""
         if not self._enabled or count_messages(request.messages[:-1], estimate_tokens) < MIN_PREFIX_TOKENS:
             return _AT_ONCE
         return self._turn(request)

@@ -199,7 +199,7 @@ class AnthropicFormat(OpenAIFormat):
         return Completion(text, finish_reason, _anthropic_usage(reply), reason)
 
     def delta(self, event: bytes) -> Completion:
-        """Events of other kinds than text (thinking, ping) add nothing."""
+        """Read one event. Events that carry no text, usage or end (thinking, ping) return an empty Completion."""
         reply = decode_json(event)
         kind = reply.get("type")
         if kind == "error" or reply.get("error"):

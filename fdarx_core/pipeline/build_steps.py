@@ -134,7 +134,7 @@ def build_steps(
 
 
 def transfer_steps(roles: Roles, judged_by: Sequence[Judge]) -> list[Step[LabelState]]:
-    """Return the steps that candidates take which were transferred from other labels, all those of a build."""
+    """Return the steps for transferred candidates: the filters and judges of a build, without parsing and writing."""
     return [filter_by_rules, filter_duplicates, *judging_steps(roles, judged_by), account_for_sources]
 
 
@@ -220,9 +220,10 @@ def generate(address: Address, tasks: Mapping[str, Task[Any]], planned: bool, st
 
 
 def keep_expected(state: LabelState) -> None:
-    """Keep all candidates, in a plan: those of a model are not known, and what stands in their place has no wording.
+    """Keep all candidates (used in a plan).
 
-    Candidates are added for the questions of other labels that are expected to be asked of this one.
+    A model's questions are not known yet; the placeholders have no wording, so no filter can judge them. Candidates are
+    added for the questions of other labels that are expected to be asked of this one.
     """
     if state.label is not None:
         expected = expected_transfers(state.label, state.plan.transfers)

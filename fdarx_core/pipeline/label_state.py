@@ -42,8 +42,8 @@ class TopicPlan:
 class LabelState:
     """Everything known of one label so far, and every row that was rejected on the way.
 
-    A label travels whole, so what concerns one label never waits for another. `plan` has the topics to ask of it;
-    `label` stays None where the document can't be read. `replies` are those of the round trip, by question and setting.
+    All data of a label stay in one state, so no label waits for another. `plan` has the topics to ask of it; `label`
+    stays None where the document can't be read. `replies` are those of the round trip, by question and setting.
     """
 
     identity: Identity

@@ -1,11 +1,16 @@
 """The check of an answer before it is sent: each statement is compared with the passages that it cites.
 
-A statement is removed where the cited passages contradict it, where it or all labels that it cites are of another drug,
-where it has a number that is not in these passages, in the question, or in the date and version of the label and that
-it does not compute from other numbers, and where it repeats the instructions to the model. A statement that the
-verifier does not find supported or cannot decide, and a statement without a citation, is kept and marked as unverified.
-Rules compare numbers and drugs; the verifier decides everything else. The answer is withheld where all statements are
-removed, or where no statement with a citation is left.
+A statement is removed if one of these applies:
+
+- contradicted: the cited passages contradict it.
+- other drug: it, or every label that it cites, is of another drug.
+- number: it has a number that it does not compute from others and that is not in the cited passages (without a
+  citation: in any passage), in the question, or in the date and version of the label.
+- instructions: it repeats the instructions to the model, and the verifier does not find it supported.
+
+Other statements that the verifier does not find supported or cannot decide, and those without a citation, are kept and
+marked as unverified. Rules compare numbers and drugs; the verifier decides everything else. The answer is withheld if
+all statements are removed, or if no statement with a citation is left.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from fdarx_core.verify.exact import ENGINE as EXACT
 from fdarx_core.verify.numbers import number_not_in
 
 DropReason = Literal["drug", "number", "contradicted", "uncited", "instructions"]
-"""Why a statement goes; `DROP_REASONS` explains them."""
+"""Why a statement is removed; `DROP_REASONS` explains the reasons."""
 DROP_REASONS: dict[DropReason, str] = {
     "contradicted": "contradicted by the passages cited",
     "drug": "about a drug that the passages cited are not about",
@@ -110,7 +115,7 @@ class CheckedStatement:
         places: the places that bear it out, each with the number of its context; a place of no characters stands for
             the whole context, or for the version of the label.
         verdict: that of the verifier; undecided for statements that it was not asked about.
-        reason: why it goes; None where it stays.
+        reason: why it is removed; None if it is kept.
     """
 
     statement: Statement
@@ -180,7 +185,7 @@ class AnswerGate:
         return checked
 
     def _located(self, statement: Statement) -> CheckedStatement:
-        """Return a statement with its places, or why it goes before the verifier is asked."""
+        """Return a statement with its places, or the reason why it is removed before the verifier is asked."""
         if not statement.citations or declines(statement.text):
             missing = not statement.is_frame and self._lacks_number(statement, range(1, len(self._contexts) + 1))
             return CheckedStatement(statement, reason="number" if missing else None)
@@ -232,7 +237,7 @@ class AnswerGate:
         return _Evidence(TextPair(text, checked.statement.reading, drug, self._question, heading), contexts)
 
     async def _without_unknown_drugs(self, checked: list[CheckedStatement]) -> list[CheckedStatement]:
-        """Return the statements; those that name a medicine which nothing that is shown names, go.
+        """Return the statements; one that names a medicine which nothing shown names is removed.
 
         A supported statement may name a drug otherwise than its passage does: the verifier knows more names.
         """

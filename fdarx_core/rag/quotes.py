@@ -42,8 +42,8 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """Return the statements of some hits that share most words with a question.
 
     Statements are ranked by BM25 among all statements of the hits, each with the titles of its section and the headings
-    above it, by the stems of the words of the question that are no stop words. An uploaded label beside another of its
-    drug comes last.
+    above it, by the stems of the words of the question that are no stop words. Statements of an uploaded
+    label come last if another hit is a label of the same drug.
 
     Returns:
         A text with one quotation a line, each followed by its citation; its statements; and its citations with their

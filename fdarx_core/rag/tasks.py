@@ -63,7 +63,7 @@ STANDALONE_QUESTION = Task.load("standalone_question", StandaloneReply)
 SCORE_CHUNK = Task.load("score_chunk", ScoreReply, score_chunk_by_rules)
 """How much a chunk helps to answer a question. Source: QA-RAG §2.4, the scoring agent."""
 QUESTION_SCOPE = Task.load("question_scope", ScopeReply)
-"""Whether a question asks which labels say something."""
+"""Whether the answer to a question is a list of drugs that the question does not name."""
 ANSWER_WITH_CITATIONS = Task.load("answer_with_citations", str)
 """The answer to a question from numbered contexts. Source: QA-RAG §2.5."""
 COMPARE_DRUGS = Task.load("compare_drugs", str)
