@@ -22,7 +22,7 @@ from fdarx_core.records import content_id
 ANSWERED_PER_REFUSAL = 5.5
 """Answered questions for each refusal question, of a kind and of a term."""
 _MOST_ABOVE = 1.5
-"""How many times the answered questions that are due a term may have, to make up for terms of its kind with few."""
+"""A term may have up to this many times the answered questions due, to make up for terms of its kind that have few."""
 SAME_GOLD = 3
 """The most questions with one gold answer on labels of one drug, and refusal questions about one topic on them."""
 LONE = 6
