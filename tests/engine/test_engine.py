@@ -26,9 +26,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **judge_tasks(), **ROUND_TRIP_TASKS}
 MOST = 1024
+"""Tokens of a reply."""
 LOOP = "whitespace_loop"
 """Why a reply of random weights may be cut: the grammar allows white space between all parts of JSON."""
-"""Tokens of a reply."""
 LABELS = sorted(EXAMPLES.glob("*tablets.xml"))[:2]
 DOSE = "The recommended starting dosage of VELTRAPAN in adults is 25 mg orally once daily."
 
