@@ -32,6 +32,8 @@ MAX_TEXT = MAX_DOCUMENT
 
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # pypdf warns of each fault that it corrects
 
+_PICTURES = (b"Do", b"INLINE IMAGE")
+"""Operators of pypdf that draw an image or a form."""
 _LARGEST_RAISED = 0.9
 """The size of the glyphs of a superscript, at most, as a share of that of the glyphs before it."""
 _LONGEST_RAISED = 8
@@ -106,7 +108,7 @@ def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
     for number, page in enumerate(pages, 1):
         try:
             text = _page_text(page)
-            if not any(map(str.isalnum, text)) and next(iter(page.images.keys()), None) is not None:
+            if not any(map(str.isalnum, text)) and _has_picture(page):
                 detail = "a page is a picture; add a text layer to the file, such as with `ocrmypdf FILE.pdf NEW.pdf`"
                 raise InputError("no_text_layer", detail)
         except InputError as error:
@@ -121,6 +123,12 @@ def _texts(pages: Sequence[PageObject]) -> Iterator[str | UnreadablePart]:
         if size > MAX_TEXT:
             raise InputError("oversized_document", f"more than {MAX_TEXT:,} characters by page {number}")
         yield text
+
+
+def _has_picture(page: PageObject) -> bool:
+    """Return whether a page draws images or forms, which may contain images. `page.images` would need Pillow."""
+    content = page.get_contents()
+    return content is not None and any(operator in _PICTURES for _, operator in content.operations)
 
 
 def _page_text(page: PageObject) -> str:

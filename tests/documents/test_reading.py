@@ -484,9 +484,9 @@ def test_documents_on_s3(bucket: Location) -> None:
     assert [one.title if isinstance(one, Document) else one.reason for one in found] == ["a", "T", "Far heading"]
 
 
-def test_a_page_that_is_a_picture_is_rejected_with_the_remedy(tmp_path: Path) -> None:
-    """An inline image of one pixel stands on the first page, words on the second."""
-    picture = b"q 500 0 0 700 50 50 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \xff EI Q"
+@pytest.mark.parametrize("picture", [b"BI /W 1 /H 1 /BPC 8 /CS /G ID \xff EI", b"/Scan Do"])
+def test_a_page_that_is_a_picture_is_rejected_with_the_remedy(picture: bytes, tmp_path: Path) -> None:
+    """An image of one pixel, or a named one, stands on the first page, words on the second."""
     put(tmp_path, {"half.pdf": make_pdf([picture, "Some words"])})
     [rejected, document] = sorted(
         read_documents(find_documents([f"{tmp_path}/half.pdf"])), key=lambda row: isinstance(row, Document)

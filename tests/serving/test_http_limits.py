@@ -267,7 +267,7 @@ def test_one_key_does_not_starve_the_other(tmp_path: Path) -> None:
         ThreadPoolExecutor() as pool,
     ):
         assert served.post("/v1/answers", {"question": QUESTION}, headers=other).status == 200  # what is loaded once is
-        served.world.hold = 8
+        served.world.hold = 5
         with ThreadPoolExecutor(18) as many:
             slow = [many.submit(served.post, "/v1/answers", {"question": QUESTION}, headers=greedy) for _ in range(18)]
             assert eventually(lambda: served.meter.now_in_flight >= 8)

@@ -65,7 +65,7 @@ def test_port_in_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
 
 def test_make_serve_takes_a_port() -> None:
-    make = ["make", "--dry-run", "serve", "PORT=8010", "--old-file=.venv/core"]
+    make = ["make", "--no-print-directory", "--dry-run", "serve", "PORT=8010", "--old-file=.venv/core"]
     said = subprocess.run(make, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     assert said.strip().endswith("--port 8010")
 
