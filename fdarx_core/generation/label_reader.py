@@ -174,7 +174,7 @@ class LabelReader:
 
     @cached_property
     def _by_name(self) -> dict[str, list[tuple[int, str, TopicStatement]]]:
-        """The statements with each name of a term, perhaps twice, with their positions and the codes of their sections."""
+        """The statements with each name of a term, perhaps twice, their positions and the codes of their sections."""
         found: dict[str, list[tuple[int, str, TopicStatement]]] = {}
         statements = ((unit.code, statement) for unit in self._units for statement in unit.statements)
         for at, (code, statement) in enumerate(statements):
