@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **judge_tasks(), **ROUND_TRIP_TASKS}
 MOST = 1024
 """Tokens of a reply."""
+LOOP = "whitespace_loop"
+"""Why a reply of random weights may be cut: the grammar allows white space between all parts of JSON."""
 LABELS = sorted(EXAMPLES.glob("*tablets.xml"))[:2]
 DOSE = "The recommended starting dosage of VELTRAPAN in adults is 25 mg orally once daily."
 
@@ -114,7 +116,7 @@ def test_replies_that_end_parse_under_the_schema_of_their_task(replies: Replies)
     for response in replies.responses:
         reasons[response.task].append(reason := why_none(response))
         # random weights may run on in a string or in white space; what ends must fit
-        if reason not in {"", "truncated_reply"}:
+        if reason not in {"", "truncated_reply"} and response.reason != LOOP:
             misfits.append((reason, response))
     assert not misfits
     # template questions, on which these tasks are asked, have none of two passages
@@ -127,7 +129,8 @@ def test_usage_and_finish_reason_are_read_and_stored(replies: Replies) -> None:
     kept = ResponseStore(replies.store).get(request.key for request in replies.requests)
     assert [kept[request.key] for request in replies.requests] == replies.responses
     for response in replies.responses:
-        assert response.finish_reason == ("length" if response.completion_tokens == MOST else "stop")
+        ended = "length" if response.completion_tokens == MOST else "stop"
+        assert response.finish_reason == ("error" if response.reason == LOOP else ended)
         assert response.prompt_tokens > response.cached_tokens
         assert 0 < response.completion_tokens <= MOST
         assert response.latency_s > 0
