@@ -19,40 +19,45 @@ class PluginError(ValueError):
     """An installed package registers a component that cannot be used; the message names the package."""
 
 
-def load_plugins(group: str, noun: str, *kinds: Any, taken: Iterable[str] = ()) -> dict[str, Any]:
+def load_plugins(group: str, expected: str, *types: Any, builtin_names: Iterable[str] = ()) -> dict[str, Any]:
     """Import all components of an entry point group; return them by name, in the order of the names.
 
     Args:
         group: the entry point group.
-        noun: what an entry point must name, such as "function".
-        kinds: the types of such components.
-        taken: the names of the built-in components.
+        expected: what a component must be, such as "function", for messages.
+        types: the types of such components.
+        builtin_names: the names of the built-in components, which no entry point may have.
 
     Raises:
         PluginError: two components have the same name, or a component cannot be imported or is of another type.
     """
-    found = {name: _load(entry) for name, entry in sorted(_entry_points(group).items())}
-    for name, component in found.items():
-        if not isinstance(component, kinds):
-            raise PluginError(f"entry point {name!r} of {group} is a {type(component).__name__}; name a {noun}")
-        if name in taken:
-            raise PluginError(f"entry point {name!r} of {group}: {name!r} exists already; rename it")
-    return found
+    components = {name: _import_component(entry) for name, entry in sorted(_entry_points(group).items())}
+    for name, component in components.items():
+        if not isinstance(component, types):
+            found = type(component).__name__
+            raise PluginError(f"entry point {name!r} of {group} has type {found}; it must be a {expected}")
+        if name in builtin_names:
+            raise PluginError(f"entry point {name!r} of {group}: {name!r} is a built-in name; rename the entry point")
+    return components
 
 
 def plugin_packages(*groups: str) -> dict[str, dict[str, str]]:
-    """Return the package and version behind each component of these groups, for what identifies a run; imports none.
+    """Return the package and version of each component of these groups, as used in the id of a run.
 
-    Groups without components are left out.
+    Nothing is imported. Groups without components are left out.
     """
-    found = {group: {name: _package(entry) for name, entry in sorted(_entry_points(group).items())} for group in groups}
-    return {group: packages for group, packages in found.items() if packages}
+    packages_by_group: dict[str, dict[str, str]] = {}
+    for group in groups:
+        if entries := _entry_points(group):
+            packages_by_group[group] = {name: _package_text(entry) for name, entry in sorted(entries.items())}
+    return packages_by_group
 
 
 class Registry(Generic[ItemT]):
-    """The components of one kind: `builtin` ones, and the entry points of the group `fdarx.KINDs`, spaces as `_`.
+    """The components of one kind: `builtin` ones, and those of the group `fdarx.<kind>s`, with `_` for spaces.
 
-    A component is imported when it is used: a broken package fails only those who ask for its component.
+    A component is imported when it is used: a broken package is an error only when its component is requested. A
+    built-in component hides an entry point of the same name, which `load_plugins` refuses.
     """
 
     def __init__(self, kind: str, builtin: Mapping[str, ItemT]) -> None:
@@ -76,31 +81,29 @@ class Registry(Generic[ItemT]):
             return self.builtin[name]
         entry = _entry_points(self.group).get(name)
         if entry is None:
-            raise ValueError(f"there is no {self.kind} {name!r}; known are {', '.join(self)}")
-        return cast(ItemT, _load(entry))
+            raise ValueError(f"there is no {self.kind} {name!r}; choose one of {', '.join(self)}")
+        return cast(ItemT, _import_component(entry))
 
 
 def _entry_points(group: str) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    entries: dict[str, EntryPoint] = {}
     for entry in entry_points(group=group):
-        other = found.setdefault(entry.name, entry)
-        if other.value != entry.value:
-            raise PluginError(
-                f"{_package(other)} and {_package(entry)} both have an entry point {entry.name!r} in {group}; "
-                "uninstall one of them"
-            )
-    return found
+        earlier = entries.setdefault(entry.name, entry)
+        if earlier.value != entry.value:
+            packages = f"{_package_text(earlier)} and {_package_text(entry)}"
+            raise PluginError(f"{packages} both have an entry point {entry.name!r} in {group}; uninstall one of them")
+    return entries
 
 
-def _load(entry: EntryPoint) -> Any:
+def _import_component(entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except Exception as error:  # a foreign package may raise anything
         raise PluginError(
-            f"{_package(entry)} has an entry point {entry.name!r} in {entry.group}, {entry.value}, that cannot be "
+            f"{_package_text(entry)} has an entry point {entry.name!r} in {entry.group}, {entry.value}, that cannot be "
             f"imported ({type(error).__name__}: {error}); update or uninstall the package"
         ) from error
 
 
-def _package(entry: EntryPoint) -> str:
+def _package_text(entry: EntryPoint) -> str:
     return f"package {entry.dist.name} {entry.dist.version}" if entry.dist else "an installed package"

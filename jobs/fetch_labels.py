@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from fdarx_core.dailymed import (
     BASE_URL,
-    REJECTS,
+    REJECTS_FILE,
     RELEASES,
     DailyMedClient,
     Fetcher,
@@ -191,7 +191,7 @@ def _tell(result: FetchResult, place: Location) -> None:
     if result.stopped:
         print(f"stopped: {printable(result.stopped)}", file=sys.stderr)
     if result.rejects:
-        tell_rejects("not had", result.rejects, f"{place}/{REJECTS}")
+        tell_rejects("not had", result.rejects, f"{place}/{REJECTS_FILE}")
     labels = sum(bool(file.set_id) for file in result.fetched)
     size = sum(file.bytes for file in result.fetched) / 10**6
     print(f"folder     {place}")

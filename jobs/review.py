@@ -96,7 +96,7 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
         drawn = draw_sample(open_reviewable_run(run), **wanted)
         names = config.annotators
         review = write_review(config.out, drawn, names, versions(), annotator_page, overlap=config.overlap)
-    info, shares = review.info, review.shares()
+    info, shares = review.info, review.items_by_annotator()
     pages = {name: f"{review.root}/{name}.html" for name in shares}
     if config.as_json:
         print_json({"review": str(review.root), **info, "pages": pages})
@@ -161,7 +161,7 @@ def import_files(
         marks = ", ".join(f"{name} {value}" for name, value in item["marks"].items())
         print(f"differs {item['item']} {item['task']}: {marks}")
     if differing:
-        settled = sum(item["item"] in opened.adjudicated() for item in differing)
+        settled = sum(item["item"] in opened.adjudicated_ids() for item in differing)
         print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
     return 0
 

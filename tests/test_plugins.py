@@ -87,19 +87,9 @@ def jobs(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[s
         graded = models_file(folder, answerer.openai_url, {"name": "m"}, {"name": "judge"})
         last_first = ("--settings", "retrieved", "--retrievers", "last_first", "--models", by_acme, *small)
         oracle = ("--settings", "oracle", "--models", graded, "--judge", "judge", "--split", "all", *small)
+        judged_twins = ("--twins", 3, *by_writer, "--judge", "m")
         lines: Mapping[str, tuple[object, ...]] = {
-            "build": (
-                "build",
-                "--labels",
-                *LABELS,
-                "--out",
-                folder / "build",
-                "--twins",
-                3,
-                *by_writer,
-                "--judge",
-                "m",
-            ),
+            "build": ("build", "--labels", *LABELS, "--out", folder / "build", *judged_twins),
             "evaluation": ("evaluate", "--benchmark", folder / "build", "--out", folder / "evaluation", *last_first),
             "written": ("build", "--labels", *LABELS, "--out", folder / "written", *amounts, *by_writer, *roles),
             "answers": ("evaluate", "--benchmark", folder / "written", "--out", folder / "answers", *oracle),
@@ -200,9 +190,9 @@ def install(folder: Path, group: str, name: str, module: str) -> None:
     ("name", "module", "told"),
     [
         ("mine", "def component(question, evidence):\n    raise KeyError('dose')\n", "failed on question"),
-        ("mine", "component = 3\n", "is a int; name a function"),
+        ("mine", "component = 3\n", "has type int; it must be a function"),
         ("mine", "import no_such_module\n", "cannot be imported"),
-        ("malformed", "def component(question, evidence):\n    return None\n", "'malformed' exists already"),
+        ("malformed", "def component(question, evidence):\n    return None\n", "'malformed' is a built-in name"),
     ],
     ids=["fails", "no-function", "no-module", "name-taken"],
 )

@@ -33,7 +33,7 @@ from fdarx_core.records import Reject
 from fdarx_core.storage import Location, write_records
 from fdarx_core.storage.sources import MAX_DOCUMENT
 
-REJECTS = "rejects.parquet"
+REJECTS_FILE = "rejects.parquet"
 
 T = TypeVar("T")
 FetchFunction = Callable[[FetchedFile | None], Awaitable[FetchedFile | None]]
@@ -42,13 +42,13 @@ _MAX_PAGE_BYTES = 8 << 20
 """Maximum size of one page; a listing of a hundred labels has about 30 KB."""
 _PAGE_SIZE = 100
 """Number of labels on one page of a listing, the maximum that the service allows."""
-_MAX_READINGS = 3
+_MAX_LISTING_READS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A selection of labels: bulk releases (all parts where none is named, none older than `since`), labels by set id,
-    and labels that match a query, at most `limit` of them; and the address of a zip with names of drugs.
+    """A selection of labels: bulk releases, labels by set id, and at most `limit` labels that match a query; and the
+    address of a zip with names of drugs. `parts` empty means all parts; parts published before `since` are skipped.
     """
 
     releases: tuple[str, ...] = ()
@@ -57,14 +57,14 @@ class FetchRequest:
     set_ids: tuple[str, ...] = ()
     query: Mapping[str, str] = field(default_factory=dict)
     limit: int | None = None
-    names_url: str = ""
+    drug_names_url: str = ""
 
 
 @dataclass(slots=True)
 class FetchResult:
     """New files, the number of files that were current already, and what could not be fetched.
 
-    `stopped` says why no more requests were sent, "" where all were.
+    `stopped` is the reason for stopping early, "" if every request was sent.
     """
 
     fetched: list[FetchedFile] = field(default_factory=list)
@@ -96,8 +96,8 @@ class LabelListing:
 class Fetcher:
     """Fetches into a folder: `labels/SETID.xml`, `releases/NAME.zip`, `manifest.jsonl`, and `rejects.parquet`.
 
-    However it ends, the manifest lists all whole files, and `result` holds what was done so far. `scratch` is a local
-    folder for partly downloaded releases. Raises StorageError.
+    However it ends, the manifest lists every complete file, and `result` holds what was done so far. `scratch` is a
+    local folder for partly downloaded releases. Raises StorageError.
     """
 
     def __init__(self, client: DailyMedClient, folder: Location, scratch: Path, progress: ProgressCallback) -> None:
@@ -114,11 +114,10 @@ class Fetcher:
         finally:
             self.result.stopped = self._client.stopped
             self._manifest.save()
-            # An earlier run may have left rejects that this one could fetch.
             if self.result.rejects:
-                write_records(self._folder / REJECTS, self.result.rejects, Reject)
-            else:
-                (self._folder / REJECTS).delete()
+                write_records(self._folder / REJECTS_FILE, self.result.rejects, Reject)
+            else:  # Delete rejects of an earlier run.
+                (self._folder / REJECTS_FILE).delete()
 
     async def _fetch_zips(self, request: FetchRequest) -> None:
         """Fetch the releases and the names one after another, so that only one file is incomplete at a time."""
@@ -126,17 +125,18 @@ class Fetcher:
         if request.releases:
             url = self._client.base_url / RELEASES_PAGE
             page = self._client.fetch(url, _MAX_PAGE_BYTES, lambda data: read_release_page(data, self._client))
-            files = self._selected(request, await self._required("the page of bulk releases", page) or [])
-        if request.names_url:
-            files.append(FetchedFile(f"releases/{request.names_url.rpartition('/')[2]}", request.names_url))
+            listed = await self._fetch_or_stop("the page of bulk releases", "--base-url and the network", page)
+            files = self._select_releases(request, listed or [])
+        if request.drug_names_url:
+            files.append(FetchedFile(f"releases/{request.drug_names_url.rpartition('/')[2]}", request.drug_names_url))
         for number, file in enumerate(files, 1):
             note = f"{file.name}, {number} of {len(files)}"
             download = ReleaseDownload(self._client, self._folder, self._scratch, file, note, self._progress)
             await self._record(file, download.fetch)
             self._manifest.save()
 
-    def _selected(self, request: FetchRequest, listed: list[FetchedFile]) -> list[FetchedFile]:
-        """Return the requested ones of the listed files; what is requested and not listed becomes a reject."""
+    def _select_releases(self, request: FetchRequest, listed: list[FetchedFile]) -> list[FetchedFile]:
+        """Return the listed files that were requested; what is requested and not listed becomes a reject."""
         since = request.since.isoformat() if request.since else ""
         selected, parts = list[FetchedFile](), {release: set[int]() for release in request.releases}
         for file in listed:
@@ -145,28 +145,32 @@ class Fetcher:
                 parts[release].add(part)
                 if part in (request.parts or [part]) and (file.published or since) >= since:
                     selected.append(file)
-        for release, known in parts.items() if listed else ():
-            for part in sorted(set(request.parts) - known) if known else [0]:
+        if not listed:  # The page could not be fetched.
+            return []
+        for release, listed_parts in parts.items():
+            missing = sorted(set(request.parts) - listed_parts) if listed_parts else [0]
+            for part in missing:
                 name = f"{release} part {part}" if part else release
-                detail = f"DailyMed lists {', '.join(map(str, sorted(known - {0}))) or 'no'} parts of {release}"
+                detail = f"DailyMed lists {', '.join(map(str, sorted(listed_parts - {0}))) or 'no'} parts of {release}"
                 self._reject(name, "not_found", detail)
         return selected
 
     async def _fetch_labels(self, request: FetchRequest) -> None:
-        wanted = {set_id: FetchedFile(f"labels/{set_id}.xml", set_id=set_id) for set_id in request.set_ids}
+        requested = {set_id: FetchedFile(f"labels/{set_id}.xml", set_id=set_id) for set_id in request.set_ids}
         if request.query:
             listing = list_labels(
                 self._client, request.query, request.limit, lambda done, total: self._progress("list", done, total, "")
             )
-            found = await self._required("the list of labels", listing) or LabelListing()
-            wanted |= found.labels
-            self.result.rejects += found.rejects.values()
-        pending = iter(enumerate(wanted.values(), 1))
+            found = await self._fetch_or_stop("the list of labels", "the query, --base-url and the network", listing)
+            if found:
+                requested |= found.labels
+                self.result.rejects += found.rejects.values()
+        pending = iter(enumerate(requested.values(), 1))  # All workers share it, so that each label is fetched once.
 
         async def fetch_pending() -> None:
             for number, label in pending:
                 await self._record(label, partial(self._fetch_label, label))
-                self._progress("label", number, len(wanted), "")
+                self._progress("label", number, len(requested), "")
 
         await asyncio.gather(*(fetch_pending() for _ in range(self._client.connections)))
 
@@ -201,8 +205,8 @@ class Fetcher:
         try:
             fetched = await fetch(existing)
         except FetchError as error:
-            kept = " (the existing file is kept)" if existing else ""
-            self._reject(file.set_id or file.name, error.reason, error.detail + kept)
+            kept_note = " (the existing file is kept)" if existing else ""
+            self._reject(file.set_id or file.name, error.reason, error.detail + kept_note)
             return
         if fetched is None:
             self.result.unchanged += 1
@@ -210,12 +214,12 @@ class Fetcher:
             self.result.fetched.append(fetched)
             self._manifest.add(fetched)
 
-    async def _required(self, what: str, fetching: Awaitable[T]) -> T | None:
-        """Return what was fetched; None after a failure, which stops the job."""
+    async def _fetch_or_stop(self, description: str, causes: str, fetching: Awaitable[T]) -> T | None:
+        """Return what was fetched; None after a failure, which stops the job and tells the user to check `causes`."""
         try:
             return await fetching
         except FetchError as error:
-            self._client.stop(f"{what} cannot be fetched: {error}; check the query, --base-url and the network")
+            self._client.stop(f"{description} cannot be fetched: {error}; check {causes}")
             return None
 
     def _reject(self, name: str, reason: str, detail: str) -> None:
@@ -230,42 +234,42 @@ async def list_labels(
     Labels that are added or removed while the pages are read move others to pages that were read already. The listing
     is then read again, up to three times in all.
     """
-    for _ in range(_MAX_READINGS):
+    for _ in range(_MAX_LISTING_READS):
         listing, totals = LabelListing(), set[int]()
-        for number in itertools.count(1):
-            page, size_before = await _list_page(client, query, number), listing.size
+        for page_number in itertools.count(1):
+            page, size_before = await _list_page(client, query, page_number), listing.size
             listing.labels |= page.labels
             listing.rejects |= page.rejects
             totals.add(page.total)
-            wanted = min(page.total, limit or page.total)
-            progress(len(listing.labels), wanted)
-            if listing.size == size_before or listing.size >= wanted:
+            expected_count = min(page.total, limit or page.total)
+            progress(len(listing.labels), expected_count)
+            if listing.size == size_before or listing.size >= expected_count:
                 break
-        missing = wanted - listing.size
+        missing = expected_count - listing.size
         if missing <= 0 and len(totals) == 1:
             break
     if missing > 0:
-        detail = f"the service counts {page.total:,} labels, {missing:,} more than it lists; run the same command again"
+        detail = f"the service's list lacks {missing:,} of {expected_count:,} labels; run the same command again"
         listing.reject(urlencode(query), "listing_incomplete", detail)
     if not listing.size:
-        listing.reject(urlencode(query), "no_match", "no label matches; loosen the query")
+        listing.reject(urlencode(query), "no_match", "no label matches; use fewer conditions")
     listing.labels = dict(list(listing.labels.items())[:limit])
     return listing
 
 
-async def _list_page(client: DailyMedClient, query: Mapping[str, str], number: int) -> LabelListing:
-    url = (client.base_url / "services/v2/spls.json").with_query({**query, "pagesize": _PAGE_SIZE, "page": number})
+async def _list_page(client: DailyMedClient, query: Mapping[str, str], page_number: int) -> LabelListing:
+    url = (client.base_url / "services/v2/spls.json").with_query({**query, "pagesize": _PAGE_SIZE, "page": page_number})
     return await client.fetch(url, _MAX_PAGE_BYTES, read_listing)
 
 
 def read_listing(data: bytes) -> LabelListing:
-    """Parse one page of `spls.json`, whose numbers are numbers or texts. Raises FetchError not_a_listing."""
+    """Parse one page of `spls.json`, in which numbers may be JSON strings. Raises FetchError not_a_listing."""
     try:
         content = orjson.loads(data)
         page = LabelListing(total=_number(content["metadata"]["total_elements"]))
         rows = [(str(row["setid"]).strip().lower(), row) for row in content["data"]]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        detail = f"no list of labels but {data[:80]!r} ({type(error).__name__})"
+        detail = f"expected a list of labels, got {data[:80]!r} ({type(error).__name__})"
         raise FetchError("not_a_listing", detail, tries=2) from None
     for set_id, row in rows:
         if is_set_id(set_id):
@@ -282,7 +286,7 @@ def read_listing(data: bytes) -> LabelListing:
 
 
 def _number(value: Any) -> int:
-    """Return a count that is a number or a text; 0 for anything else."""
+    """Return a count that may be a JSON string; 0 for anything else."""
     return int(value) if str(value).isdecimal() else 0
 
 

@@ -256,7 +256,7 @@ def rules() -> dict[str, Rule]:
 
     The latter are imported by the first call, which raises PluginError for one that cannot be used.
     """
-    added = load_plugins(ENTRY_POINTS, "function", Callable, taken=RULES)
+    added = load_plugins(ENTRY_POINTS, "function", Callable, builtin_names=RULES)
     return {**RULES, **{name: partial(_added_rule, name, rule) for name, rule in added.items()}}
 
 

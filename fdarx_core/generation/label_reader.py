@@ -1,4 +1,4 @@
-"""Reads the answer of a label to a topic, in its own words and with its passages, if it is certain to be complete."""
+"""Reads the answer of a label on a topic, in its own words and with its passages, if it is certain to be complete."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from operator import itemgetter
 
 from fdarx_core.generation.section_answers import NO_CONTRAINDICATIONS, SECTION_CODES, SELECTED, section_answer
@@ -39,21 +39,23 @@ _LONG_NAME = 8
 """Letters of a name that is hardly ever a part of another word."""
 _ENDING = 3
 """Letters at the end of a long name that may differ."""
-_LEAST_NAMED = 0.5
-"""The least share of the words of a heading that name a term which the heading is about."""
+_MIN_HEADING_SHARE = 0.5
+"""A heading is about a term if at least this share of its words name the term."""
 _CONNECTORS = frozenset(
     ["and", "or", "in", "of", "the", "with", "to", "for", "on", "by", "a", "an", "patients", "treatment", "management",
      "therapy", "use"]
 )  # fmt: skip
 _NUMBER = re.compile(r"\d")
-_OF_SOME = re.compile(
+_SUBGROUP_SIGNS = re.compile(
     r"\bpatients? (?:with|who|on)\b|\brelative\b|\bmetabolites?\b|\bimpair|\belderly\b|\bchildren\b|\bpediatric\b"
     r"|\b(?:in|de)creased to\b|\breduced to\b|\bfurther\b|\b(?:animals?|rats?|mice|dogs?|monkeys?|rabbits?)\b",
     re.I,
 )
 """Signs that a value is not that of the drug in people in general."""
-_CODE = re.compile(r"(?=.*[A-Za-z])(?:.*\d.*|.*[A-Z]{2}.*)")
-_WHOSE = re.compile(r"\b(?:of|for) (?:the )?([\w-]+)")
+_METABOLITE_CODE = re.compile(r"(?=.*[A-Za-z])(?:.*\d.*|.*[A-Z]{2}.*)")
+"""A name that may be that of a metabolite: "6MNA"."""
+_OWNER = re.compile(r"\b(?:of|for) (?:the )?([\w-]+)")
+"""The substance whose value a sentence gives: "the half-life of 6MNA"."""
 _TABLE = re.compile(r"\btable\b", re.I)
 _NO_RATE = re.compile(r"\bnot (?:always )?(?:be )?possible to (?:reliably )?(?:estimate|establish)[^.]{0,200}\.", re.I)
 _RATE = re.compile(
@@ -66,19 +68,11 @@ _RATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TopicAnswer:
-    """The complete answer of a label on a topic, with the statements that it rests on.
-
-    `short` is the answer where it is a part of a statement, a value or the cells of a row; "" where the statements are
-    the answer.
-    """
+    """The text of a label's complete answer on a topic, with the statements that it rests on."""
 
     topic: Topic
     statements: tuple[TopicStatement, ...]
-    short: str = ""
-
-    @property
-    def text(self) -> str:
-        return self.short or " ".join(one.text for one in self.statements)
+    text: str
 
     @property
     def passages(self) -> list[int]:
@@ -86,7 +80,7 @@ class TopicAnswer:
 
 
 class LabelReader:
-    """A label's text as questions are made from it: its units, and the names that stand in it."""
+    """The text of a label, split into units, with an index of the names in it."""
 
     def __init__(self, label: Label, passages: Sequence[Passage]) -> None:
         titles = (section.title for section in label.sections)
@@ -101,22 +95,22 @@ class LabelReader:
         self._names = SearchableText("\n".join(label.aliases))
         self._aliases = [folded for alias in label.aliases if (folded := fold(alias)).strip()]
         self._other_substances = [
-            probe for term in terms_of("partner") if not self._names.names_any(term.names) for probe in term.names
+            name for term in terms_of("partner") if not self._names.names_any(term.names) for name in term.names
         ]
-        self._several = "+" in label.drug
+        self._has_several_substances = "+" in label.drug
+        self._fold = cache(fold)
         self._units = read_units(passages)
-        self._titles = [tuple(map(fold, unit.titles[1:])) for unit in self._units]
-        self._folded: dict[str, str] = {}
+        self._folded_titles = [tuple(map(fold, unit.titles[1:])) for unit in self._units]
 
     @cached_property
     def _named_anywhere(self) -> frozenset[str]:
         return frozenset().union(*(one.names for one in self._sections.values()))
 
-    def names_any(self, probes: Iterable[str], codes: Collection[str] | None = None) -> bool:
-        """Return whether one of the names is in sections of these LOINC codes; None for the whole label."""
+    def names_any(self, names: Iterable[str], codes: Collection[str] | None = None) -> bool:
+        """Return whether one of the names is in sections of these LOINC codes; `codes=None` searches all sections."""
         if codes is None:
-            return not self._named_anywhere.isdisjoint(probes)
-        return any(code in self._sections and self._sections[code].names_any(probes) for code in codes)
+            return not self._named_anywhere.isdisjoint(names)
+        return any(code in self._sections and self._sections[code].names_any(names) for code in codes)
 
     def names_without_spaces(self, term: TopicTerm, codes: Collection[str] | None = None) -> bool:
         """Return whether a long name of a term stands within other words or with another ending: "dehydrated".
@@ -124,18 +118,21 @@ class LabelReader:
         The search is slow: it is for topics that will be asked. `codes` are as in `names_any`.
         """
         codes = self._sections.keys() if codes is None else codes
-        glued = [self._sections[code].without_spaces for code in codes if code in self._sections]
-        letters = ("".join(name.split()) for name in (*term.names, *term.members))
-        stems = [name[: max(_LONG_NAME, len(name) - _ENDING)] for name in letters if len(name) >= _LONG_NAME]
-        return any(stem in text for text in glued for stem in stems)
+        unspaced_texts = [self._sections[code].without_spaces for code in codes if code in self._sections]
+        unspaced_names = ("".join(name.split()) for name in (*term.names, *term.members))
+        stems = [name[: max(_LONG_NAME, len(name) - _ENDING)] for name in unspaced_names if len(name) >= _LONG_NAME]
+        return any(stem in text for text in unspaced_texts for stem in stems)
 
-    def is_own(self, term: TopicTerm) -> bool:
+    def is_drug_or_its_class(self, term: TopicTerm) -> bool:
         """Return whether a term is the drug itself, or a class that it belongs to."""
-        return any(map(self._names.names_any, (term.names, term.members, term.wider)))
+        return any(self._names.names_any(names) for names in (term.names, term.members, term.wider))
 
     def is_silent(self, topic: Topic, term: TopicTerm) -> bool:
-        """Return whether nothing in the label names the term or a member of it, nor, where the topic is answered, its
-        class. What the label says of a term in an overdose is asked only where it names it, see `is_near_miss`."""
+        """Return whether nothing in the label names the term or a member of it.
+
+        Nothing may name its class either, in the sections that may answer the topic. Topics of kind "overdose" are
+        never silent: they are asked only if the label names the term, see `names_without_answer`.
+        """
         if topic.kind == "overdose" or self.names_any(term.names) or self.names_any(term.members):
             return False
         if term.trace and re.search(term.trace, self._text):
@@ -144,25 +141,26 @@ class LabelReader:
             return False
         if topic.kind == "partner" and not self._taken_together.isdisjoint(term.wider):
             return False
-        where, held = KINDS[topic.kind].wider, self._sections.keys()
-        codes = None if where is None else (held & where) | (held - SECTION_NAMES.keys())  # no code: any section
+        wider_codes, own_codes = KINDS[topic.kind].wider, self._sections.keys()
+        # A section without a known code may be any section.
+        codes = None if wider_codes is None else (own_codes & wider_codes) | (own_codes - SECTION_NAMES.keys())
         return not self.names_any(term.wider, codes)
 
-    def is_near_miss(self, topic: Topic, term: TopicTerm) -> bool:
+    def names_without_answer(self, topic: Topic, term: TopicTerm) -> bool:
         """Return whether the label names the term, and provably does not say what the topic asks of it.
 
-        The section that would say it is there and names neither the term nor its classes and members, or the label
-        lists a reaction, and gives no frequency of any.
+        Either the section on overdosage exists and does not name the term, its classes or members; or the label lists
+        the reaction and gives no frequency.
         """
-        every = (*term.names, *term.members, *term.wider)
+        all_names = (*term.names, *term.members, *term.wider)
         if not self.names_any(term.names):
             return False
         if topic.kind == "reaction":
             named = self.names_any(term.names, REACTIONS)
             silent = not (self._has_rates_of_reactions or self._lacks_tables_of_reactions)
-            return named and silent and self._rated.isdisjoint(every)
+            return named and silent and self._terms_with_rates.isdisjoint(all_names)
         has_section = not self._sections.keys().isdisjoint(OVERDOSAGE)
-        return topic.kind == "overdose" and has_section and not self.names_any(every, OVERDOSAGE)
+        return topic.kind == "overdose" and has_section and not self.names_any(all_names, OVERDOSAGE)
 
     @cached_property
     def _unit_names(self) -> list[frozenset[str]]:
@@ -176,22 +174,24 @@ class LabelReader:
 
     @cached_property
     def _by_name(self) -> dict[str, list[tuple[int, str, TopicStatement]]]:
-        """The statements that have each name of a term, with their places and the LOINC codes of their sections."""
+        """The statements with each name of a term, perhaps twice, their positions and the codes of their sections."""
         found: dict[str, list[tuple[int, str, TopicStatement]]] = {}
         statements = ((unit.code, statement) for unit in self._units for statement in unit.statements)
         for at, (code, statement) in enumerate(statements):
             text = self._fold(statement.text)
-            for name in {name for word in text.split() for name in names_that_begin(word) if name in text}:
-                found.setdefault(name, []).append((at, code, statement))
+            for word in set(text.split()):
+                for name in names_that_begin(word):
+                    if name in text:
+                        found.setdefault(name, []).append((at, code, statement))
         return found
 
-    def _naming(self, term: TopicTerm, codes: Collection[str]) -> list[TopicStatement]:
+    def _statements_naming(self, term: TopicTerm, codes: Collection[str]) -> list[TopicStatement]:
         """Return the statements of sections that name a term, in order."""
         found = {at: (code, statement) for name in term.names for at, code, statement in self._by_name.get(name, ())}
         return [statement for _, (code, statement) in sorted(found.items(), key=itemgetter(0)) if code in codes]
 
     @cached_property
-    def _rated(self) -> frozenset[str]:
+    def _terms_with_rates(self) -> frozenset[str]:
         """The names of terms in passages that say how often something happens."""
         return SearchableText("\n".join(one.text for one in self._passages if _has_rate(one.text))).names
 
@@ -217,19 +217,19 @@ class LabelReader:
             if text == NO_CONTRAINDICATIONS:
                 return TopicAnswer(topic, tuple(found), text)
             answer = self._answer(topic, found, text)
-            return answer if answer and (topic.name in SELECTED or self._is_all(answer, topic.name)) else None
+            return answer if answer and (topic.name in SELECTED or self._is_whole_section(answer, topic.name)) else None
         if topic.kind == "quantity":
             return self._quantity(topic, term)
         if topic.kind == "reaction":
-            named = self._naming(term, REACTIONS | WARNINGS | STUDIES)
-            found, short = reaction_rates(named, term, self._aliases)
-            return TopicAnswer(topic, tuple(found), short) if found else None
-        return self._answer(topic, *self._said(KINDS[topic.kind], term))
+            named = self._statements_naming(term, REACTIONS | WARNINGS | STUDIES)
+            found, cells = reaction_rates(named, term, self._aliases)
+            return TopicAnswer(topic, tuple(found), cells) if found else None
+        return self._answer(topic, *self._statements_on_term(KINDS[topic.kind], term))
 
-    def _is_all(self, answer: TopicAnswer, name: str) -> bool:
+    def _is_whole_section(self, answer: TopicAnswer, name: str) -> bool:
         """Return whether an answer has all words of a section, headings within its text included.
 
-        A section is not all where parts of it, or sections beside it without a title, have another code.
+        The answer is incomplete if parts of the section, or sections beside it without a title, have another code.
         """
         codes = SECTION_CODES[name]
         own = [one for one in self._passages if one.core_code in codes]
@@ -240,28 +240,28 @@ class LabelReader:
         section = Counter(fold(without_references("\n".join(one.text for one in own))).split())
         return not section - Counter(fold(answer.text).split())
 
-    def _said(self, kind: Kind, term: TopicTerm) -> tuple[list[TopicStatement], str]:
+    def _statements_on_term(self, kind: Kind, term: TopicTerm) -> tuple[list[TopicStatement], str]:
         """Return all that a section, or the label, says of a term, and the answer with the headings above it.
 
-        It is what stands under headings that name the term, and each other paragraph or list item that names it. There
-        is nothing where a table or another heading names the term too, or a paragraph names a member of it, or cannot
-        be understood alone.
+        Includes what stands under headings that name the term, and each other paragraph or list item that names it.
+        Returns nothing if a table or another heading names the term too, or if a paragraph names a member of it or
+        cannot be understood alone.
         """
         chosen: list[TopicStatement] = []
         answer: list[str] = []
-        headed = scoped = False
+        under_heading = in_scope = False
         if not self.names_any(term.names, kind.scope):
             return [], ""
-        every = (*term.names, *term.members)
-        for unit, titles, names in zip(self._units, self._titles, self._unit_names, strict=True):
+        all_names = (*term.names, *term.members)
+        for unit, titles, names in zip(self._units, self._folded_titles, self._unit_names, strict=True):
             within = unit.code in kind.scope
-            if (not within and not kind.everywhere) or names.isdisjoint(every):
+            if (not within and not kind.everywhere) or names.isdisjoint(all_names):
                 continue
             # Of headings within the text only the last one is certain to apply, since their levels are not marked.
             applying = (*titles[: len(titles) - unit.depth], titles[-1]) if titles else ()
             if any(self._is_about(title, term) for title in applying):
-                headed = True
-                scoped |= within
+                under_heading = True
+                in_scope |= within
                 chosen += unit.statements
                 answer += (one.text for one in unit.statements)
                 continue
@@ -270,12 +270,14 @@ class LabelReader:
             found = self._paragraphs(unit, kind, term)
             if found is None:
                 return [], ""
-            scoped |= within and bool(found)
+            in_scope |= within and bool(found)
             for paragraph in found:
                 chosen += paragraph
                 answer.append(unit.under_title(paragraph, bool(titles)))
         text = " ".join(answer)
-        if not scoped or (kind.titled and not headed) or (kind.stated is not None and not kind.stated.search(text)):
+        lacks_heading = kind.titled and not under_heading
+        lacks_wording = kind.stated is not None and not kind.stated.search(text)
+        if not in_scope or lacks_heading or lacks_wording:
             return [], ""
         return chosen, text
 
@@ -285,7 +287,7 @@ class LabelReader:
         A paragraph that refers back to one that names the term belongs to it.
         """
         found: list[list[TopicStatement]] = []
-        open_ = False
+        continues = False
         for paragraph in unit.paragraphs:
             text = " ".join(self._fold(statement.text) for statement in paragraph)
             if not _longest_names(text).isdisjoint(term.names):
@@ -298,50 +300,47 @@ class LabelReader:
                 if kind.stated is not None and not kind.stated.search(" ".join(statement.text for statement in part)):
                     return None
                 found.append(part)
-                open_ = True
+                continues = True
             elif any(name in text for name in term.members):
                 return None
-            elif open_ and paragraph[0].refers_back:
+            elif continues and paragraph[0].refers_back:
                 found[-1] = [*found[-1], *paragraph]
             else:
-                open_ = False
+                continues = False
         return found
 
     def _quantity(self, topic: Topic, term: TopicTerm) -> TopicAnswer | None:
         """Return the only value of a quantity of the drug, with the sentences that give it.
 
-        There is none for a label of several substances, and where a sentence that names the quantity gives another
-        number, is on another substance, or on some patients alone.
+        There is none for a label of several substances, or if a sentence that names the quantity gives another number,
+        is on another substance, or is about only some patients.
         """
+        if self._has_several_substances:
+            return None
         chosen: dict[TopicStatement, str] = {}
-        for statement in () if self._several else self._naming(term, PHARMACOLOGY | DESCRIPTION):
-            if not _NUMBER.search(statement.text):
+        for statement in self._statements_naming(term, PHARMACOLOGY | DESCRIPTION):
+            text, folded = statement.text, self._fold(statement.text)
+            if not _NUMBER.search(text):
                 continue
-            elsewhere = any(map(self._fold(statement.text).__contains__, self._other_substances))
-            value = only_value(statement.text, term)
-            if statement.is_row or statement.items or elsewhere or not value or _OF_SOME.search(statement.text):
+            names_other_substance = any(name in folded for name in self._other_substances)
+            if statement.is_row or statement.items or names_other_substance or _SUBGROUP_SIGNS.search(text):
                 return None
-            codes = filter(_CODE.fullmatch, _WHOSE.findall(statement.text))  # of a metabolite, for example: "6MNA"
-            if not all(any(fold(code) in alias for alias in self._aliases) for code in codes):
+            value = only_value(text, term)
+            codes = filter(_METABOLITE_CODE.fullmatch, _OWNER.findall(text))
+            if not value or not all(any(fold(code) in alias for alias in self._aliases) for code in codes):
                 return None
             chosen[statement] = value
         if len({re.sub(r"\W", "", value) for value in chosen.values()}) != 1:
             return None
         return TopicAnswer(topic, tuple(chosen)[:1], next(iter(chosen.values())))
 
-    def _fold(self, text: str) -> str:
-        found = self._folded.get(text)
-        if found is None:
-            found = self._folded[text] = fold(text)
-        return found
-
     @staticmethod
     def _answer(topic: Topic, statements: Sequence[TopicStatement], text: str) -> TopicAnswer | None:
-        """Return what statements say in full; None where it does not fit an answer, or one needs what is not in it.
+        """Return what statements say in full; None if it does not fit an answer, or a statement refers to text outside.
 
-        `text` is the answer where it is more than the statements, "" where it is these.
+        `text` is the answer if it is not the text of the statements, "" if the statements are the answer.
         """
-        answer = TopicAnswer(topic, tuple(statements), text)
+        answer = TopicAnswer(topic, tuple(statements), text or " ".join(one.text for one in statements))
         if not statements or len(statements) > _MAX_STATEMENTS or len(answer.text) > MAX_ANSWER:
             return None
         if any(one.points or not one.is_whole for one in statements) or statements[0].begins_back:
@@ -352,11 +351,11 @@ class LabelReader:
     def _is_about(title: str, term: TopicTerm) -> bool:
         """Return whether a heading names the term, and little else: no longer name of another term, and few words."""
         words = [word for word in title.split() if word not in _CONNECTORS]
-        for probe in _longest_names(title).intersection(term.names):
-            at = title.find(probe)
-            end = title.find(" ", at + len(probe.rstrip()))
+        for name in _longest_names(title).intersection(term.names):
+            at = title.find(name)
+            end = title.find(" ", at + len(name.rstrip()))
             named = [word for word in title[at : end if end > 0 else None].split() if word not in _CONNECTORS]
-            if len(named) >= _LEAST_NAMED * len(words):
+            if len(named) >= _MIN_HEADING_SHARE * len(words):
                 return True
         return False
 
@@ -367,6 +366,6 @@ def _has_rate(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _longest_names(text: str) -> frozenset[str]:
-    """Return the names of terms in a folded heading or statement that are in no longer name there."""
-    found = {probe for word in text.split() for probe in names_that_begin(word) if probe in text}
+    """Return the names of terms in a folded heading or statement that are not part of a longer name there."""
+    found = {name for word in text.split() for name in names_that_begin(word) if name in text}
     return frozenset(one for one in found if not any(one != other and one.strip() in other for other in found))

@@ -41,7 +41,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
     """
     reader, found = LabelReader(label, passages), LabelTopics()
     for topic, term in _all_topics():
-        if (only is not None and topic not in only) or (term is not None and reader.is_own(term)):
+        if (only is not None and topic not in only) or (term is not None and reader.is_drug_or_its_class(term)):
             continue
         asked = term is not None and topic.kind not in NEVER_REFUSED
         if term is not None and not reader.names_any(term.names):
@@ -52,7 +52,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
         elif (
             asked
             and term is not None
-            and reader.is_near_miss(topic, term)
+            and reader.names_without_answer(topic, term)
             and (only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope))
         ):
             found.near.append(topic)

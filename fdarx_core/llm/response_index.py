@@ -1,11 +1,10 @@
-"""What the segments of a response store hold: their keys, in sorted tables or files, and sums of their costs.
+"""What the segments of a response store hold: their keys, in sorted tables or files, and sums of their usage.
 
 A key file is a Parquet file with row groups of up to 4,096 entries in ascending order of the keys. An entry has 64 bits
-of a key, and the number of its segment. Two keys may share their 64 bits, so that an entry says where to look; what a
-segment holds is decided by reading it. The metadata of the file has the names of the segments, and the sums of their
-responses (`usage_of`). A search reads the footer once and then the row groups that it needs; a process keeps what it
-has read. Files never change. They are not mapped into memory: where another node deletes a file of a shared folder, the
-next access to the map would end the process.
+of a key, and the number of its segment. Two keys may share these 64 bits; read the segment to be certain. The metadata
+of the file has the names of the segments, and the sums of their responses (`sum_usage`). A search reads the footer once
+and then the row groups that it needs; a process keeps what it has read. Files never change. They are not mapped into
+memory: where another node deletes a file of a shared folder, the next access to the map would end the process.
 """
 
 from __future__ import annotations
@@ -30,97 +29,91 @@ from fdarx_core.storage import Location, StorageError
 from fdarx_core.storage.arrow_files import open_parquet
 
 Digests = NDArray[np.uint64]
-Numbers = NDArray[np.uint32]
-Entries = tuple[Digests, Numbers]
+SegmentNumbers = NDArray[np.uint32]
+Entries = tuple[Digests, SegmentNumbers]
 """Sorted keys, and the number of the segment of each."""
 
 SUFFIX = ".parquet"
 _SCHEMA = pa.schema([("key", pa.uint64()), ("segment", pa.uint32())])
-_GROUP = 4096
+_ROW_GROUP_ROWS = 4096
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{16}")
 
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
 SUMS = ("requests", "attempts", "failed", *TOKENS)
 USAGE_COLUMNS = ["task", "endpoint", "reason", "attempts", *TOKENS, "latency_s", "batched"]
-"""The columns of Response that `usage_of` reads; a segment of an earlier version may lack counts."""
-NO_USAGE = pa.schema(
+"""The columns of Response that `sum_usage` reads; a segment of an earlier version may lack counts."""
+EMPTY_USAGE = pa.schema(
     [("task", pa.string()), ("endpoint", pa.string()), ("batched", pa.bool_()), ("latency_s", pa.float64())]
     + [(name, pa.int64()) for name in SUMS]
 ).empty_table()
 """The sums over no responses."""
 
 
-def usage_of(responses: pa.Table) -> pa.Table:
-    """Return the sums of some Response rows by task, endpoint, way of sending, and latency of three significant digits.
+def sum_usage(responses: pa.Table) -> pa.Table:
+    """Return the sums of Response rows by task, endpoint, whether it was batched, and latency rounded to three digits.
 
-    The sums of all responses have as many rows as there are distinct latencies, however many responses there are.
-    Raises KeyError for a table without a task or an endpoint.
+    There is a row for each distinct (task, endpoint, batched, latency), however many responses there are. Raises
+    KeyError for a table without a task or an endpoint.
     """
 
-    def counts(name: str, default: int | bool) -> Any:
+    def column_or_default(name: str, default: int | bool) -> Any:
         if name not in responses.column_names:
             return pa.repeat(pa.scalar(default), responses.num_rows)
         return pc.fill_null(responses[name], default)
 
     latencies = responses["latency_s"].to_numpy()
-    units = 10.0 ** (np.floor(np.log10(np.maximum(latencies, 1e-9))) - 2)
+    rounding_step = 10.0 ** (np.floor(np.log10(np.maximum(latencies, 1e-9))) - 2)
     failed = pc.invert(pc.is_in(responses["reason"], value_set=pa.array(["", UNDECIDED])))
     columns: dict[str, Any] = {
         "task": responses["task"],
         "endpoint": responses["endpoint"],
-        "batched": counts("batched", False),
-        "latency_s": pa.array(np.rint(latencies / units) * units, pa.float64()),
+        "batched": column_or_default("batched", False),
+        "latency_s": pa.array(np.rint(latencies / rounding_step) * rounding_step, pa.float64()),
         "requests": pa.repeat(pa.scalar(1, pa.int64()), responses.num_rows),
-        "attempts": counts("attempts", 1),
+        "attempts": column_or_default("attempts", 1),
         "failed": pc.cast(failed, pa.int64()),
-        **{name: counts(name, 0) for name in TOKENS},
+        **{name: column_or_default(name, 0) for name in TOKENS},
     }
-    return add_usage([pa.table(columns)])
+    return merge_usage([pa.table(columns)])
 
 
-def add_usage(sums: Iterable[pa.Table]) -> pa.Table:
-    """Add up tables of `usage_of`."""
-    table = pa.concat_tables([NO_USAGE, *(usage.select(NO_USAGE.column_names) for usage in sums)])
+def merge_usage(sums: Iterable[pa.Table]) -> pa.Table:
+    """Add up tables of `sum_usage`."""
+    table = pa.concat_tables([EMPTY_USAGE, *(usage.select(EMPTY_USAGE.column_names) for usage in sums)])
     groups = table.group_by(["task", "endpoint", "batched", "latency_s"], use_threads=False)  # in a fixed order
     added = groups.aggregate([(name, "sum") for name in SUMS])
-    return added.rename_columns([name.removesuffix("_sum") for name in added.column_names]).cast(NO_USAGE.schema)
+    return added.rename_columns([name.removesuffix("_sum") for name in added.column_names]).cast(EMPTY_USAGE.schema)
 
 
 class DamagedKeyFile(Exception):
     """A key file that is damaged, of another format, or gone. The argument says which of these."""
 
-    def __init__(self, place: Location, reason: str) -> None:
+    def __init__(self, location: Location, reason: str) -> None:
         super().__init__(reason)
-        self.place, self.reason = place, reason
+        self.location, self.reason = location, reason
 
 
 def digest_keys(keys: Sequence[str]) -> Digests:
-    """Return 64 bits of each key: its last 16 hexadecimal digits, or a hash of a key that does not end in such."""
-    joined = "".join(key[-16:] for key in keys)
-    try:
-        digits = bytes.fromhex(joined)
-    except ValueError:
-        digits = b""
-    if len(digits) == 8 * len(keys) and len(joined) == 16 * len(keys):
-        return np.frombuffer(digits, ">u8").astype(np.uint64)
-    return np.array(
-        [
-            int(key[-16:], 16)
-            if _HEXADECIMAL.fullmatch(key[-16:])
-            else int.from_bytes(blake2b(key.encode(), digest_size=8).digest())
-            for key in keys
-        ],
-        np.uint64,
-    )
+    """Return 64 bits of each key: its last 16 characters if they are hexadecimal digits, else a hash of the key."""
+    ends = [key[-16:] for key in keys]
+    if all(map(_HEXADECIMAL.fullmatch, ends)):
+        return np.frombuffer(bytes.fromhex("".join(ends)), ">u8").astype(np.uint64)
+    return np.array([_digest_key(key) for key in keys], np.uint64)
+
+
+def _digest_key(key: str) -> int:
+    if _HEXADECIMAL.fullmatch(key[-16:]):
+        return int(key[-16:], 16)
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest())
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """Sorted keys of some segments in memory. `usage` are the sums of their responses, apart from copied segments."""
+    """Sorted keys of segments in memory. `usage` sums their responses, without segments copied from another store."""
 
-    names: Sequence[str]
+    segment_names: Sequence[str]
     keys: Digests
-    numbers: Numbers
+    numbers: SegmentNumbers
     usage: pa.Table
 
     @classmethod
@@ -136,9 +129,9 @@ class KeyTable:
         return len(self.keys)
 
     def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
-        """Yield the position of each of the wanted keys (ascending) that is there, with a segment that may hold it."""
+        """Yield the position of each wanted key (ascending) that is in the table, with a segment that may hold it."""
         for position, number in _matches((self.keys, self.numbers), wanted):
-            yield position, self.names[number]
+            yield position, self.segment_names[number]
 
     def entries(self) -> Entries:
         return self.keys, self.numbers
@@ -147,63 +140,64 @@ class KeyTable:
 class KeyFile:
     """A file of keys, with the methods of `KeyTable`. Raises DamagedKeyFile, here or when row groups are read."""
 
-    def __init__(self, place: Location) -> None:
-        self.place = place
+    def __init__(self, location: Location) -> None:
+        self.location = location
         self._metadata: pq.FileMetaData | None = None
-        with self._opened() as file:
+        with self._open() as file:
             self._metadata = metadata = file.metadata
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
             self._first = np.array([group.column(0).statistics.min for group in groups], np.uint64)
             self.count = metadata.num_rows
             stored = file.schema_arrow.metadata
-            self.names: list[str] = orjson.loads(stored[b"segments"])
-            self.usage = pa.Table.from_pylist(orjson.loads(stored[b"usage"]), NO_USAGE.schema)
+            self.segment_names: list[str] = orjson.loads(stored[b"segments"])
+            self.usage = pa.Table.from_pylist(orjson.loads(stored[b"usage"]), EMPTY_USAGE.schema)
         self._groups: dict[int, Entries] = {}
 
     def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
         # Equal keys may lie on both sides of the border between two row groups.
-        lows = np.maximum(np.searchsorted(self._first, wanted, "left") - 1, 0)
-        highs = np.searchsorted(self._first, wanted, "right") - 1
-        touched = np.union1d(lows[highs >= 0], highs[highs >= 0]).tolist()
+        first_groups = np.maximum(np.searchsorted(self._first, wanted, "left") - 1, 0)
+        last_groups = np.searchsorted(self._first, wanted, "right") - 1
+        touched = np.union1d(first_groups[last_groups >= 0], last_groups[last_groups >= 0]).tolist()
         missing = [group for group in touched if group not in self._groups]
-        if missing and self.place.is_remote:  # one long range takes less time than many short ones
+        if missing and self.location.is_remote:  # one long range takes less time than many short ones
             missing = [group for group in range(missing[0], missing[-1] + 1) if group not in self._groups]
         if missing:
-            with self._opened() as file:
+            with self._open() as file:
                 table = file.read_row_groups(missing)
                 ends = np.cumsum([file.metadata.row_group(group).num_rows for group in missing])[:-1]
-            columns = (np.split(table[name].to_numpy(), ends) for name in ("key", "segment"))
-            self._groups |= zip(missing, zip(*columns, strict=True), strict=True)
+            keys, numbers = (np.split(table[name].to_numpy(), ends) for name in ("key", "segment"))
+            for group, group_keys, group_numbers in zip(missing, keys, numbers, strict=True):
+                self._groups[group] = group_keys, group_numbers
         for group in touched:
-            start, stop = np.searchsorted(highs, group, "left"), np.searchsorted(lows, group, "right")
+            start, stop = np.searchsorted(last_groups, group, "left"), np.searchsorted(first_groups, group, "right")
             for position, number in _matches(self._groups[group], wanted[start:stop]):
-                yield int(start) + position, self.names[number]
+                yield int(start) + position, self.segment_names[number]
 
     def entries(self) -> Entries:
-        with self._opened() as file:
+        with self._open() as file:
             table = file.read()
         return table["key"].to_numpy(), table["segment"].to_numpy()
 
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def _open(self) -> Iterator[Any]:
         try:
-            with self.place.open_input() as stream:
-                yield open_parquet(stream, self.place, metadata=self._metadata, page_checksum_verification=True)
+            with self.location.open_input() as stream:
+                yield open_parquet(stream, self.location, metadata=self._metadata, page_checksum_verification=True)
         except StorageError:
-            if self.place.exists():
+            if self.location.exists():
                 raise
-            raise DamagedKeyFile(self.place, "it is gone; another process has merged it") from None
+            raise DamagedKeyFile(self.location, "it is gone; another process has merged it") from None
         except (pa.ArrowException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DamagedKeyFile(self.place, " ".join(str(error).split())) from None
+            raise DamagedKeyFile(self.location, " ".join(str(error).split())) from None
 
 
 KeySource: TypeAlias = KeyTable | KeyFile
 
 
 @lru_cache(maxsize=64)
-def open_key_file(place: Location) -> KeyFile:
-    """Return a key file, opened once a process: many stores in turn may be unpickled in it. Raises as `KeyFile`."""
-    return KeyFile(place)
+def open_key_file(location: Location) -> KeyFile:
+    """Return a key file, opened once because a process may unpickle many stores. Raises as `KeyFile`."""
+    return KeyFile(location)
 
 
 def write_key_file(folder: Location, sources: Sequence[KeySource]) -> KeyFile:
@@ -211,34 +205,35 @@ def write_key_file(folder: Location, sources: Sequence[KeySource]) -> KeyFile:
 
     The file appears whole or not at all.
     """
-    names = sorted(name for source in sources for name in source.names)
-    place = folder / f"{blake2b(chr(10).join(names).encode(), digest_size=12).hexdigest()}{SUFFIX}"
-    usage = add_usage(source.usage for source in sources)
+    names = sorted(name for source in sources for name in source.segment_names)
+    digest = blake2b("\n".join(names).encode(), digest_size=12).hexdigest()
+    location = folder / f"{digest}{SUFFIX}"
+    usage = merge_usage(source.usage for source in sources)
     schema = _SCHEMA.with_metadata({"segments": orjson.dumps(names), "usage": orjson.dumps(usage.to_pylist())})
     numbers_of = {name: number for number, name in enumerate(names)}
-    keys, numbers = list[Digests](), list[Numbers]()
+    keys, numbers = list[Digests](), list[SegmentNumbers]()
     for source in sources:
         own_keys, own_numbers = source.entries()
         keys.append(own_keys)
-        numbers.append(np.array([numbers_of[name] for name in source.names], np.uint32)[own_numbers])
+        numbers.append(np.array([numbers_of[name] for name in source.segment_names], np.uint32)[own_numbers])
     order = np.lexsort((np.concatenate(numbers), np.concatenate(keys)))
     entries = pa.table([np.concatenate(keys)[order], np.concatenate(numbers)[order]], schema=schema)
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
-    with place.open_output() as stream:
-        pq.write_table(entries, stream, row_group_size=_GROUP, **options)
+    with location.open_output() as stream:
+        pq.write_table(entries, stream, row_group_size=_ROW_GROUP_ROWS, **options)
     open_key_file.cache_clear()  # it may have held a damaged file of this name
-    return open_key_file(place)
+    return open_key_file(location)
 
 
 def _matches(entries: Entries, wanted: Digests) -> Iterator[tuple[int, int]]:
-    """Yield the position of each wanted key that is there with the number of a segment, once for each segment."""
+    """Yield the position of each wanted key that is in the entries, and the number of a segment, once per segment."""
     keys, numbers = entries
-    places, positions = np.searchsorted(keys, wanted, "left"), np.arange(len(wanted))
-    while True:  # once, and again for keys that several segments have
-        here = places < len(keys)
-        here[here] = keys[places[here]] == wanted[positions[here]]
-        places, positions = places[here], positions[here]
-        if not len(places):
+    indexes, positions = np.searchsorted(keys, wanted, "left"), np.arange(len(wanted))
+    while True:  # Each further pass finds the next segment of the same key.
+        is_match = indexes < len(keys)
+        is_match[is_match] = keys[indexes[is_match]] == wanted[positions[is_match]]
+        indexes, positions = indexes[is_match], positions[is_match]
+        if not len(indexes):
             return
-        yield from zip(positions.tolist(), numbers[places].tolist(), strict=True)
-        places = places + 1
+        yield from zip(positions.tolist(), numbers[indexes].tolist(), strict=True)
+        indexes = indexes + 1

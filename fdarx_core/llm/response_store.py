@@ -28,10 +28,10 @@ from fdarx_core.llm.response_index import (
     KeyFile,
     KeySource,
     KeyTable,
-    add_usage,
     digest_keys,
+    merge_usage,
     open_key_file,
-    usage_of,
+    sum_usage,
     write_key_file,
 )
 from fdarx_core.records import Response, arrow_schema, from_table
@@ -100,7 +100,7 @@ class ResponseStore:
         if len(self._own) + sum(table.count for table in tables) > _FEW_KEYS:
             return state | {"_carried": None, "_own": {}}
         if self._index:
-            state["_carried"] = ([file.place for file in self._index.files], tables)
+            state["_carried"] = ([file.location for file in self._index.files], tables)
         return state
 
     def index(self) -> dict[str, str]:
@@ -143,12 +143,13 @@ class ResponseStore:
 
     def names(self) -> list[str]:
         """Return the names of all readable segments, sorted."""
-        return sorted({*self._own.values(), *(name for source in self._loaded().sources for name in source.names)})
+        indexed = (name for source in self._loaded().sources for name in source.segment_names)
+        return sorted({*self._own.values(), *indexed})
 
     def usage(self) -> pa.Table:
-        """Return the sums of `usage_of` over all segments, without those that `take_over` copied."""
+        """Return the sums of `sum_usage` over all segments, without those that `take_over` copied."""
         index = self._read_index() if self._own else self._loaded()
-        return add_usage(source.usage for source in index.sources)
+        return merge_usage(source.usage for source in index.sources)
 
     def take_over(self, other: ResponseStore) -> None:
         """Copy another store's segments, so that its requests are not sent again. Call it before `compact`."""
@@ -194,7 +195,7 @@ class ResponseStore:
         for place in index.unused if prune else ():
             place.delete()
         count = sum(table.count for table in index.tables)
-        if sum(len(table.names) for table in index.tables) > _FEW_SEGMENTS or count > _FEW_KEYS:
+        if sum(len(table.segment_names) for table in index.tables) > _FEW_SEGMENTS or count > _FEW_KEYS:
             merged: list[KeySource] = list(index.tables)
             files = sorted(index.files, key=lambda file: file.count, reverse=True)
             while files and files[-1].count <= 2 * count:
@@ -207,7 +208,7 @@ class ResponseStore:
                 self.compact(prune=prune)
                 return
         self._index = index
-        covered = {name for source in index.sources for name in source.names}
+        covered = {name for source in index.sources for name in source.segment_names}
         self._own = {key: name for key, name in self._own.items() if name not in covered}
 
     def _loaded(self) -> _Index:
@@ -230,14 +231,14 @@ class ResponseStore:
                     self._set_aside(error)
                     index.unused.append(place)
         left = {str(file).removeprefix(f"{self.root}/") for file in self.root.list(recursive=True)}
-        for file in sorted(opened, key=lambda file: (-file.count, file.place)):
-            if f"{_INDEX}/{file.place.name}" in self.ignored:
+        for file in sorted(opened, key=lambda file: (-file.count, file.location)):
+            if f"{_INDEX}/{file.location.name}" in self.ignored:
                 continue
-            if left.issuperset(file.names):
+            if left.issuperset(file.segment_names):
                 index.files.append(file)
-                left -= set(file.names)
+                left -= set(file.segment_names)
             else:  # another file covers these segments, or some are gone
-                index.unused.append(file.place)
+                index.unused.append(file.location)
         names = sorted(left)
         starts = range(0, len(names), _SEGMENTS_PER_TABLE)
         index.tables = [self._table(names[start : start + _SEGMENTS_PER_TABLE]) for start in starts]
@@ -252,13 +253,13 @@ class ResponseStore:
             segments += [(name, digest_keys(table["key"].to_pylist())) for name, table in batch.items()]
             counted = [table for name, table in batch.items() if not name.startswith(_REUSED)]
             if counted:
-                sums = [add_usage([*sums, usage_of(pa.concat_tables(counted, promote_options="default"))])]
-        return KeyTable.of(segments, add_usage(sums))
+                sums = [merge_usage([*sums, sum_usage(pa.concat_tables(counted, promote_options="default"))])]
+        return KeyTable.of(segments, merge_usage(sums))
 
     def _set_aside(self, error: DamagedKeyFile) -> None:
         """Go on without a key file: its segments are read again."""
-        _LOG.warning("%s is of no use, the keys of its segments are read from them: %s", error.place, error.reason)
-        self.ignored[f"{_INDEX}/{error.place.name}"] = error.reason
+        _LOG.warning("%s is of no use, the keys of its segments are read from them: %s", error.location, error.reason)
+        self.ignored[f"{_INDEX}/{error.location.name}"] = error.reason
         self._index = self._carried = None
         open_key_file.cache_clear()
 

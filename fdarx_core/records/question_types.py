@@ -67,7 +67,7 @@ class QuestionTypes(Mapping[str, QuestionType]):
 
     @cached_property
     def _types(self) -> dict[str, QuestionType]:
-        added = load_plugins(ENTRY_POINTS, "QuestionType", QuestionType, taken=self.builtin)
+        added = load_plugins(ENTRY_POINTS, "QuestionType", QuestionType, builtin_names=self.builtin)
         for name, kind in added.items():
             if kind.name != name:
                 raise PluginError(f"entry point {name!r} of {ENTRY_POINTS} has the name {kind.name!r}; give both one")

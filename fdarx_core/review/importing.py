@@ -25,7 +25,7 @@ from fdarx_core.records.benchmark import Annotation, ReviewItem
 from fdarx_core.review.agreement_metrics import collect_votes, consensus
 from fdarx_core.review.items import ReviewSample, item_texts
 from fdarx_core.review.label_studio import PlacedRow, read_tasks
-from fdarx_core.review.review_set import FORMAT, INFO, Review, merge_annotations, open_review, write_items
+from fdarx_core.review.review_set import FORMAT_VERSION, INFO_FILE, Review, merge_annotations, open_review, write_items
 from fdarx_core.review.tasks import ANSWER_TASK, CLAIM_TASK, REVIEW_TASKS, SERVICE, UNSURE
 from fdarx_core.storage import Location, RunConflict, StorageError, write_records
 from fdarx_core.storage.tables import read_rows
@@ -51,11 +51,10 @@ def marked_pairs(review: Review) -> list[MarkedPair]:
 
 def read_pairs(places: Iterable[str]) -> list[MarkedPair]:
     """Return the marked pairs of files and of the folders of reviews. Raises StorageError for those without pairs."""
-    locations = map(Location, places)
     return [
         pair
-        for place in locations
-        for pair in (marked_pairs(open_review(str(place))) if (place / INFO).exists() else read_marked_pairs(place))
+        for root in map(Location, places)
+        for pair in (marked_pairs(open_review(str(root))) if (root / INFO_FILE).exists() else read_marked_pairs(root))
     ]
 
 
@@ -128,7 +127,7 @@ def import_annotations(review: Review, files: Sequence[str], users: Mapping[str,
         result.files.append(location)
         result.new += len(merged)
     active = {annotator for annotator, _ in known}
-    for name, share in sorted(review.shares().items()):
+    for name, share in sorted(review.items_by_annotator().items()):
         done = sum((name, item.id) in known for item in share)
         if name in active and done < len(share):
             result.notices.append(f"{name}: {done} of {len(share)} items are answered, {len(share) - done} are left")
@@ -150,7 +149,7 @@ def _checked_rows(
         raise StorageError(f"{file} is not .json, .csv or .jsonl; give a file that a page saved, or a filled-in sheet")
     if not location.read_bytes().strip():
         raise StorageError(f"{file} is empty; give a file that a page saved, or a filled-in sheet")
-    rows = list(_file_rows(location, review.people, users, notices))
+    rows = list(_file_rows(location, review.reviewers, users, notices))
     if not rows:
         notices.append(f"{file}: nothing is filled in")
     checked: list[tuple[str, Annotation]] = []
@@ -193,8 +192,8 @@ def _page_rows(location: Location, saved: Mapping[str, Any]) -> list[PlacedRow]:
     answers = saved.get("answers")
     if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
         raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
-    if (found := saved.get("format")) != FORMAT:
-        raise StorageError(f"{location} has format {found}, this version reads {FORMAT}; update fdarx")
+    if (found := saved.get("format")) != FORMAT_VERSION:
+        raise StorageError(f"{location} has format {found}, this version reads {FORMAT_VERSION}; update fdarx")
     shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
     return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
 
@@ -228,9 +227,9 @@ def _annotation(review: Review, items: Mapping[str, ReviewItem], place: str, row
     if review_id != review.digest:
         what = f"of review {review_id!r}" if review_id else "without a review's id"
         raise ValueError(f"{place}: the row is {what}, this is {review.digest}; import it into its own review")
-    if annotator not in review.people:
+    if annotator not in review.reviewers:
         raise ValueError(
-            f"{place}: there is no annotator {annotator!r}; known are {', '.join(review.people)}. To add one, run "
+            f"{place}: there is no annotator {annotator!r}; known are {', '.join(review.reviewers)}. To add one, run "
             "`fdarx review sample` with the same options and the name in --annotators"
         )
     if item_id not in items:
@@ -317,7 +316,7 @@ def _with_items(
     root: Location, added: Sequence[ReviewItem], people: Sequence[str], versions: Mapping[str, str]
 ) -> Review:
     """Write the review with the items and annotators that it has and those of the judgments; return it."""
-    existing = open_review(str(root)) if (root / INFO).exists() else None
+    existing = open_review(str(root)) if (root / INFO_FILE).exists() else None
     if existing.info.get("job") != SERVICE if existing else not root.is_empty():
         raise RunConflict(f"{root} is no review of feedback; give a new folder")
     before: Mapping[str, Any] = existing.info if existing else {}
@@ -326,7 +325,7 @@ def _with_items(
         items.setdefault(item.id, item)
     found = [*items.values()]
     info = {
-        "format": FORMAT,
+        "format": FORMAT_VERSION,
         "digest": before.get("digest") or content_id(*item_texts(found)),
         **dict.fromkeys(("run", "input"), ""),
         **dict.fromkeys(("n", "population", "subjects", "items"), len(found)),
@@ -342,7 +341,7 @@ def _with_items(
     }
     root.check_writable()
     write_items(root, ReviewSample(found, info))
-    (root / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+    (root / INFO_FILE).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
     return Review(root, info)
 
 

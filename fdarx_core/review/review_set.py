@@ -1,4 +1,4 @@
-"""The folder of a review: what people are asked, their pages, and what they answered.
+"""Reads and writes the folder of a review: the items to annotate, the pages of the annotators, and their annotations.
 
     REVIEW/review.json        what was drawn from which run, and how; written last
     REVIEW/items.parquet      the ReviewItem rows, in the order in which all annotators see them
@@ -7,11 +7,16 @@
     REVIEW/ANNOTATOR.html     the page of one annotator
     REVIEW/annotations/ANNOTATOR-HASH.parquet   the Annotation rows of one import; no file is overwritten
 
-`review.json` has overlap (the share of drawn subjects that all annotators get) and adjudicators, format, digest (the id
-of the review: a hash of the items with their texts and decisions), run (its address), job, input (the digest of the
-run's input), seed, n, tasks, annotators, models and settings (of an evaluation, [] for all), by (the keys of the
-strata), population, subjects (drawn questions or predictions), items, strata (each with name, size, drawn, fraction),
-versions, written.
+`review.json` has these fields:
+
+    digest                              the id of the review: a hash of the items with their texts and decisions
+    run, job, input                     the address of the run, its job, and the digest of its input
+    n, seed, tasks, models, settings    options of the sample; models and settings are [] for all
+    by, strata                          the keys of the strata; the strata, each with name, size, drawn and fraction
+    population, subjects, items         the number of questions or predictions, of those drawn, and of items
+    annotators, adjudicators            their names
+    overlap                             the share of the drawn subjects that all annotators get
+    format, versions, written           the version of this layout, the versions of the software, and the time
 """
 
 from __future__ import annotations
@@ -31,20 +36,20 @@ from fdarx_core.review.items import ReviewSample
 from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE
 from fdarx_core.storage import Location, RunConflict, StorageError, read_records, write_records
 
-FORMAT = 1
-"""Raised when an earlier version would misread a newer layout."""
-INFO = "review.json"
+FORMAT_VERSION = 1
+"""Increase it when older versions would misread the new layout."""
+INFO_FILE = "review.json"
 
 PageRenderer = Callable[[Mapping[str, Any], Sequence[AnnotatedItem], str], str]
-"""Renders an annotator's page from review.json, the items, whose marks it shows, and the annotator's name."""
+"""Renders an annotator's page from review.json, the items with the annotations to show, and the annotator's name."""
 
 SHEET_COLUMNS = (
-    *("review", "id", "task", "asks", "drug", "set_id", "type", "question", "answer", "statement", "gold", "context"),
-    *("choices", "annotator", "value", "remark"),
-)
+    "review", "id", "task", "asks", "drug", "set_id", "type", "question", "answer", "statement", "gold", "context",
+    "choices", "annotator", "value", "remark",
+)  # fmt: skip
 """The columns of items.csv, without those that would show the judge's decision.
 
-Ids have a word in front: a spreadsheet would read an id of digits and an "e" as a number.
+Ids get the prefix `item-` or `review-`: a spreadsheet would read an id of digits and an "e" as a number.
 """
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -66,22 +71,22 @@ class Review:
         return list(read_records(self.root / "items.parquet", ReviewItem))
 
     @property
-    def people(self) -> list[str]:
+    def reviewers(self) -> list[str]:
         """The names of the annotators and the adjudicators."""
         return [*self.info["annotators"], *self.info.get("adjudicators", ())]
 
-    def shares(self) -> dict[str, list[ReviewItem]]:
+    def items_by_annotator(self) -> dict[str, list[ReviewItem]]:
         """Return the items of each annotator."""
-        return share_items(self.items(), self.info["annotators"], self.info.get("overlap", 1.0))
+        return assign_items(self.items(), self.info["annotators"], self.info.get("overlap", 1.0))
 
     def disagreements(self) -> list[AnnotatedItem]:
-        """Return the items whose marks differ, or are unsure, with all their marks."""
-        marks = [mark for mark in self.annotations() if not mark.adjudicated]
-        return [annotated for annotated in collect_votes(self.items(), marks) if annotated.differs]
+        """Return the items whose annotations differ or that an annotator marked unsure, with all their annotations."""
+        annotations = [row for row in self.annotations() if not row.adjudicated]
+        return [annotated for annotated in collect_votes(self.items(), annotations) if annotated.differs]
 
-    def adjudicated(self) -> set[str]:
+    def adjudicated_ids(self) -> set[str]:
         """Return the ids of the items with an adjudicated verdict."""
-        return {mark.item_id for mark in self.annotations() if mark.adjudicated and mark.value != UNSURE}
+        return {row.item_id for row in self.annotations() if row.adjudicated and row.value != UNSURE}
 
     def annotations(self) -> list[Annotation]:
         """Return the imported annotations, one for each annotator and item, sorted by both."""
@@ -92,19 +97,17 @@ class Review:
 def open_review(address: str) -> Review:
     """Open the review at an address, on disk or s3://. Raises StorageError where there is none or it is damaged."""
     root = Location(address)
-    file = root / INFO
+    file = root / INFO_FILE
     if not file.exists():
-        raise StorageError(
-            f"{address} is not a review: it has no {INFO}; give the folder that `fdarx review sample` wrote"
-        )
+        raise StorageError(f"{address} is not a review: it has no {INFO_FILE}; give a folder of `fdarx review sample`")
     try:
         info = json.loads(file.read_bytes())
     except ValueError as error:
         raise StorageError(f"{file} is damaged ({error}); draw the sample again into another folder") from error
     if not isinstance(info, dict) or not {"format", "digest", "annotators", "tasks"} <= info.keys():
         raise StorageError(f"{file} was not written by fdarx; give a folder of `fdarx review sample`")
-    if info["format"] != FORMAT:
-        raise StorageError(f"{file} has format {info['format']}, this version reads {FORMAT}; update fdarx")
+    if info["format"] != FORMAT_VERSION:
+        raise StorageError(f"{file} has format {info['format']}, this version reads {FORMAT_VERSION}; update fdarx")
     return Review(root, info)
 
 
@@ -130,29 +133,30 @@ def merge_annotations(rows: Iterable[Annotation]) -> list[Annotation]:
     return merged
 
 
-def share_items(items: Sequence[ReviewItem], annotators: Sequence[str], overlap: float) -> dict[str, list[ReviewItem]]:
-    """Return the items of each annotator: a share `overlap` (0 to 1) of the subjects for all, the others in turn."""
+def assign_items(items: Sequence[ReviewItem], annotators: Sequence[str], overlap: float) -> dict[str, list[ReviewItem]]:
+    """Return items by annotator. All get the share `overlap` (0 to 1) of subjects; the rest are assigned in turn."""
     owner: dict[str, str] = {}
-    for at, subject in enumerate(dict.fromkeys(item.subject for item in items)):
-        if floor((at + 1) * overlap) == floor(at * overlap):
+    for position, subject in enumerate(dict.fromkeys(item.subject for item in items)):
+        is_shared = floor((position + 1) * overlap) > floor(position * overlap)  # every fourth if overlap is 0.25
+        if not is_shared:
             owner[subject] = annotators[len(owner) % len(annotators)]
     return {name: [item for item in items if owner.get(item.subject, name) == name] for name in annotators}
 
 
-def write_adjudication(review: Review, name: str, page: PageRenderer) -> int:
-    """Write a page of the items whose marks differ, with the marks, for `name`; return the number of items.
+def write_adjudication(review: Review, name: str, render_page: PageRenderer) -> int:
+    """Write a page of the items whose annotations differ, with these, for `name`; return the number of items.
 
-    Raises StorageError where no marks differ, or where the name is an annotator's.
+    Raises StorageError if no annotations differ, or if an annotator has this name.
     """
     items = review.disagreements()
     if name in review.info["annotators"]:
         raise StorageError(f"{name} is an annotator of {review.root}; give the adjudicator another name")
     if not items:
-        raise StorageError(f"{review.root} has no items whose marks differ")
-    (review.root / f"{name}.html").write_text(page(review.info, items, name))
+        raise StorageError(f"{review.root} has no items whose annotations differ")
+    (review.root / f"{name}.html").write_text(render_page(review.info, items, name))
     adjudicators = dict.fromkeys([*review.info.get("adjudicators", ()), name])
     info = {**review.info, "adjudicators": list(adjudicators)}
-    (review.root / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+    (review.root / INFO_FILE).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
     return len(items)
 
 
@@ -161,39 +165,51 @@ def write_review(
     sample: ReviewSample,
     annotators: Sequence[str],
     versions: Mapping[str, str],
-    page: PageRenderer,
+    render_page: PageRenderer,
     *,
     overlap: float = 1.0,
 ) -> Review:
     """Write the folder of a review, or add pages of further annotators where it holds the same sample already.
 
-    `overlap` is the share of the subjects that all annotators get; the others are shared out. Raises RunConflict, and
-    changes nothing, where the folder holds another review or other files, or where its items are shared out among
-    others.
+    `overlap` is the share of the subjects that all annotators get; the rest are assigned in turn. Raises RunConflict,
+    and changes nothing, if the folder holds another review or other files, if its items are assigned to other
+    annotators, or if an annotator is an adjudicator of the review.
     """
     root = Location(out)
-    existing = _existing_review(root, sample)
-    joining = [name for name in annotators if existing is None or name not in existing.info["annotators"]]
-    before: dict[str, Any] = dict(existing.info) if existing else {"format": FORMAT, **sample.info, "annotators": []}
-    if existing and (before.get("overlap", 1.0) != overlap or (joining and overlap < 1)):
-        shared = f"{before.get('overlap', 1.0):g} among {', '.join(before['annotators'])}"
-        raise RunConflict(f"the items of {root} are shared out with overlap {shared}; choose another --out")
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    names = [*before["annotators"], *joining]
-    info = {**before, "annotators": names, "overlap": overlap, "versions": dict(versions), "written": now}
-    if existing is None:
+    review = _existing_review(root, sample)
+    if review is None:
         root.check_writable()
         write_items(root, sample)
-    shares = share_items(sample.items, names, overlap)
-    for name in joining:
-        (root / f"{name}.html").write_text(page(info, [AnnotatedItem(item) for item in shares[name]], name))
-    if joining:
-        (root / INFO).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
-    return Review(root, info if joining else before)
+        review = Review(root, {"format": FORMAT_VERSION, **sample.info, "annotators": []})
+        new_annotators = list(annotators)
+    else:
+        new_annotators = [name for name in annotators if name not in review.info["annotators"]]
+        _check_new_annotators(review, new_annotators, overlap)
+    if not new_annotators:
+        return review
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    names = [*review.info["annotators"], *new_annotators]
+    info = {**review.info, "annotators": names, "overlap": overlap, "versions": dict(versions), "written": now}
+    assigned = assign_items(sample.items, names, overlap)
+    for name in new_annotators:
+        (root / f"{name}.html").write_text(render_page(info, [AnnotatedItem(item) for item in assigned[name]], name))
+    (root / INFO_FILE).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
+    return Review(root, info)
+
+
+def _check_new_annotators(review: Review, names: Sequence[str], overlap: float) -> None:
+    """Raise RunConflict if the items are assigned to other annotators, or if one of the names is an adjudicator's."""
+    assigned_overlap, annotators = review.info.get("overlap", 1.0), ", ".join(review.info["annotators"])
+    if assigned_overlap != overlap or (names and overlap < 1):
+        assigned = f"assigned to {annotators} with overlap {assigned_overlap:g}"
+        raise RunConflict(f"the items of {review.root} are {assigned}; choose another --out")
+    for name in names:
+        if name in review.info.get("adjudicators", ()):
+            raise RunConflict(f"{name} is an adjudicator of {review.root}; give the annotator another name")
 
 
 def _existing_review(root: Location, sample: ReviewSample) -> Review | None:
-    if (root / INFO).exists():
+    if (root / INFO_FILE).exists():
         existing = open_review(str(root))
         if existing.digest == sample.info["digest"]:
             return existing
@@ -202,15 +218,15 @@ def _existing_review(root: Location, sample: ReviewSample) -> Review | None:
             for name in ("run", "n", "seed", "tasks", "models", "settings")
             if existing.info.get(name) != sample.info[name]
         ]
-        reason = "; ".join(differences) or "the run has changed since"
+        reason = "; ".join(differences) or "the run was changed after sampling"
         raise RunConflict(f"{root} holds another review ({reason}); choose another --out")
     if not root.is_empty():
-        raise RunConflict(f"{root} holds files but no {INFO}, so it is not a review; choose another --out or empty it")
+        raise RunConflict(f"{root} holds files but no {INFO_FILE}: it is no review; choose another --out or empty it")
     return None
 
 
 def write_items(root: Location, sample: ReviewSample) -> None:
-    """Write the items of a review for programs, for reading, and as a sheet to fill in."""
+    """Write the items of a review as Parquet, as JSON lines, and as CSV to fill in."""
     digest = sample.info["digest"]
     write_records(root / "items.parquet", sample.items, ReviewItem)
     lines = (json.dumps({"review": digest, **asdict(item)}, ensure_ascii=False) + "\n" for item in sample.items)
@@ -228,7 +244,7 @@ def write_items(root: Location, sample: ReviewSample) -> None:
             "answer": item.answer if task.shows_answer else "",
             "choices": " | ".join(item.choices),
         }
-        # No spreadsheet may run a cell as a formula. Source: OWASP, CSV injection.
+        # Prevents a spreadsheet from running a cell as a formula. Source: OWASP, CSV injection.
         cells = {name: str(value) for name, value in row.items()}
         sheet.writerow({name: f"'{cell}" if cell.startswith(_FORMULA_STARTS) else cell for name, cell in cells.items()})
     (root / "items.csv").write_text("\ufeff" + text.getvalue())  # Excel misreads non-ASCII text without this mark

@@ -68,7 +68,7 @@ def test_without_other_packages_there_is_no_table(tmp_path: Path) -> None:
 def test_an_entry_point_that_is_no_metric_or_takes_a_built_in_name_is_refused(other_package: Path) -> None:
     entries = other_package / "entry_points.txt"
     entries.write_text("[fdarx.metrics]\nanswer_words = word_metrics:__name__\n")
-    with pytest.raises(ValueError, match="is a str; name a function"):
+    with pytest.raises(ValueError, match="has type str; it must be a function"):
         added_metrics()
     entries.write_text("[fdarx.metrics]\naccuracy = word_metrics:words\n")
     with pytest.raises(ValueError, match="'accuracy' exists"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fdarx_core.records.benchmark import Annotation, ReviewItem
-from fdarx_core.review.review_set import FORMAT
+from fdarx_core.review.review_set import FORMAT_VERSION
 from fdarx_core.storage import Location, write_records
 from jobs import cli
 from tests.review.synthetic_reviews import PEOPLE, item, simulated, votes
@@ -26,8 +26,8 @@ def _written(root: Path, items: list[ReviewItem], given: list[Annotation]) -> Pa
     for name in {one.annotator for one in given}:
         said = [one for one in given if one.annotator == name]
         write_records(Location(root / "annotations" / f"{name}-0.parquet"), said, Annotation)
-    info = {"format": FORMAT, "digest": "d1", "run": str(root / "gone"), "job": "evaluate", "annotators": list(PEOPLE)}
-    info |= {"tasks": [], "models": [], "settings": []}
+    info = {"format": FORMAT_VERSION, "digest": "d1", "run": str(root / "gone"), "job": "evaluate"}
+    info |= {"annotators": list(PEOPLE), "tasks": [], "models": [], "settings": []}
     (root / "review.json").write_text(json.dumps(info))
     return root
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fdarx_core.llm import ResponseStore, ledger
-from fdarx_core.llm.response_index import KeyTable, add_usage, open_key_file, write_key_file
+from fdarx_core.llm.response_index import KeyTable, merge_usage, open_key_file, write_key_file
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError, read_table
 from fdarx_core.storage.s3_client import client
@@ -243,7 +243,7 @@ def test_a_file_that_is_read_whole_finds_what_a_table_in_memory_finds(
     near = st.integers(0, 40) | st.integers(2**63, 2**63 + 40) | st.integers(2**64 - 40, 2**64 - 1)
     keys = st.lists(near | st.integers(0, 2**64 - 1), min_size=1, max_size=200)
     segments = [(f"t/{name}.parquet", np.array(data.draw(keys), np.uint64)) for name in "abc"]
-    table = KeyTable.of(segments, add_usage([]))
+    table = KeyTable.of(segments, merge_usage([]))
     file = write_key_file(Location(tmp_path_factory.mktemp("index")), [table])
     wanted = np.array(sorted({*data.draw(keys), *table.keys.tolist()}), np.uint64)
     found = [sorted(source.find(wanted)) for source in (table, file, file)]  # the second time from memory

@@ -16,7 +16,7 @@ from fdarx_core.review.agreement import measure_agreement
 from fdarx_core.review.importing import import_annotations, marked_pairs
 from fdarx_core.review.items import draw_sample
 from fdarx_core.review.label_studio import export_items
-from fdarx_core.review.review_set import open_review, share_items, write_adjudication, write_review
+from fdarx_core.review.review_set import assign_items, open_review, write_adjudication, write_review
 from fdarx_core.storage import RunConflict, RunDirectory, StorageError, read_records, write_records
 from jobs.cli import main
 from tests.review.factuality_run import factuality_run
@@ -74,13 +74,13 @@ def test_undecided_items_come_first_where_asked(run: RunDirectory) -> None:
 
 def test_items_are_shared_out_with_an_overlap(run: RunDirectory, tmp_path: Path) -> None:
     drawn = draw_sample(run, 40, tasks=["claim"])
-    shares = share_items(drawn.items, ["anna", "ben", "cleo"], 0.25)
+    shares = assign_items(drawn.items, ["anna", "ben", "cleo"], 0.25)
     held = Counter(item.id for items in shares.values() for item in items)
     assert Counter(held.values()) == {3: 10, 1: 30} and {len(items) for items in shares.values()} == {20}
     review = write_review(str(tmp_path / "set"), drawn, ["anna", "ben"], {}, annotator_page, overlap=0.25)
     page = (tmp_path / "set" / "anna.html").read_text("utf-8")
-    assert sum(item.id in page for item in drawn.items) == len(review.shares()["anna"]) == 25
-    with pytest.raises(RunConflict, match=r"shared out with overlap 0.25 among anna, ben"):
+    assert sum(item.id in page for item in drawn.items) == len(review.items_by_annotator()["anna"]) == 25
+    with pytest.raises(RunConflict, match=r"assigned to anna, ben with overlap 0\.25"):
         write_review(str(tmp_path / "set"), drawn, ["cleo"], {}, annotator_page, overlap=0.25)
 
 
@@ -100,9 +100,12 @@ def test_the_adjudicated_mark_is_people_s_verdict(run: RunDirectory, tmp_path: P
     def split(name: str, item: ReviewItem) -> str:
         return "supported" if name == "anna" else "contradicted" if hashed("c", item.id) < 0.5 else "unsure"
 
-    review = reviewed(tmp_path / "review", draw_sample(run, 30, tasks=["claim"]), split, ["anna", "ben"])
+    drawn = draw_sample(run, 30, tasks=["claim"])
+    review = reviewed(tmp_path / "review", drawn, split, ["anna", "ben"])
     assert {one.item.id for one in review.disagreements()} == {item.id for item in review.items()}
     assert write_adjudication(review, "dora", annotator_page) == 30
+    with pytest.raises(RunConflict, match="dora is an adjudicator"):
+        write_review(str(review.root), drawn, ["anna", "dora"], {}, annotator_page)
     assert "contradicted" in (tmp_path / "review" / "dora.html").read_text("utf-8")
     with pytest.raises(StorageError, match="anna is an annotator"):
         write_adjudication(review, "anna", annotator_page)
