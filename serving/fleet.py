@@ -88,8 +88,9 @@ class ServeFleet:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if up := [name for name, deployment in self._deployments.items() if deployment.phase in ("starting", "ready")]:
-            self._log(f"removing {', '.join(up)}")
+        for name, deployment in self._deployments.items():
+            if deployment.phase in ("starting", "ready"):
+                self._log(f"removing {name}")
         self._stack.close()
 
     def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
@@ -182,7 +183,7 @@ class ServeFleet:
     def _remove(self, deployment: Deployment) -> None:
         self._open().delete(deployment.model.name)
         if not deployment.failure:
-            self._log(f"{deployment.model.name} is removed")
+            self._log(f"removing {deployment.model.name}")
         deployment.phase = "leaving"
 
     def _start(self, waiting: Sequence[Deployment], now: float) -> None:

@@ -40,6 +40,10 @@ _FUSED = re.compile(r"MapBatches\((.*?)\)")
 _PARTS_PER_ACTOR = 16
 """Parts that an asking actor has at once: enough to keep some hundred requests in flight to the last part."""
 
+_BLOCKS_PER_BACKLOG = 8
+"""Blocks of a flow that asks no model, for each task that waits: some 16 for each CPU. Ray Data starts a task up to 0.2 s
+after the one before has ended, so that many small blocks leave CPUs idle; few large ones do so at the end."""
+
 with suppress(pa.ArrowKeyError):  # it is gone already where this module is loaded again
     # Ray Data registers a type whose values Arrow unpickles; blocks of FDARx have none, so that it is not needed.
     pa.unregister_extension_type("ray.data.arrow_pickled_object")
@@ -66,9 +70,10 @@ class Flow:
     Args:
         items: The items with their numbers.
         demand: The CPUs and GPUs that the operators may use together, where the cluster may add machines.
+        blocks: The most blocks that the items are divided into; None: a block for each.
     """
 
-    def __init__(self, items: Iterable[tuple[int, Any]], demand: Demand) -> None:
+    def __init__(self, items: Iterable[tuple[int, Any]], demand: Demand, blocks: int | None = None) -> None:
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.print_on_execution_start = False
@@ -78,7 +83,9 @@ class Flow:
         context.execution_options.resource_limits = ExecutionResources.for_limits(cpu=limits.cpus, gpu=limits.gpus)
         # Not from tables, for each of which Ray would start a task that looks at it.
         rows = [{PART: number, _VALUE: pickle.dumps(item, protocol=5)} for number, item in items]
-        self._dataset: ray.data.Dataset = ray.data.from_items(rows, override_num_blocks=len(rows) or None)
+        self._dataset: ray.data.Dataset = ray.data.from_items(
+            rows, override_num_blocks=min(len(rows), blocks or len(rows)) or None
+        )
 
     def compute(self, names: Sequence[str], function: Callable[[int, list[Any]], Sequence[Any]]) -> None:
         """Add an operator of tasks. The function takes the number and the states of a part, and returns its states."""
@@ -142,7 +149,7 @@ class Flow:
 
 
 def stage_flow(
-    work: Work, stage: Stage[Any], parts: Sequence[Part], workers: int, control: str, demand: Demand
+    work: Work, stage: Stage[Any], parts: Sequence[Part], workers: int, control: str, demand: Demand, backlog: int
 ) -> Flow:
     """Return a stage as a flow over some of its parts, which yields their accounts once they are written.
 
@@ -153,12 +160,14 @@ def stage_flow(
         workers: The number of actors that ask.
         control: The name of the control actor.
         demand: As in `Flow`.
+        backlog: The number of tasks that the executor keeps waiting.
     """
     clients, steps = work.clients, stage.steps
     spans = asking_spans(steps, clients.models)
     if clients.has_budget and spans:  # one actor keeps it
         spans = [(spans[0][0], spans[-1][1])]
-    flow = Flow(((part.number, part.inputs) for part in parts), demand)
+    blocks = None if spans else _BLOCKS_PER_BACKLOG * backlog  # an actor that asks takes the parts of a block in turn
+    flow = Flow(((part.number, part.inputs) for part in parts), demand, blocks)
     ends = [0, *(end for _, end in spans)]
     for number, start in enumerate([*(start for start, _ in spans), len(steps)]):
         plain = steps[ends[number] : start]

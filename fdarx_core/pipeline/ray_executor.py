@@ -73,7 +73,7 @@ class RayExecutor(Executor):
             yield from SideBySide(work, _PartTasks(work, workers).make, window, close).run()
             return
         [(stage, parts)] = work.stages
-        flow = stage_flow(work, stage, parts, self._workers(work), control, self.demand)
+        flow = stage_flow(work, stage, parts, self._workers(work), control, self.demand, self.backlog)
         try:
             for part, account in flow.run():
                 yield PartResult(stage.name, part, account)

@@ -113,7 +113,7 @@ def test_two_models_are_asked_and_those_that_cannot_start_are_explained(
     assert found["engine"].reason == "engine can't be served: weights.HeaderError: cut short"
     assert found["unbuildable"].reason == "unbuildable can't be served: model unbuildable: nothing is known of it"
     assert "4 GPUs on one node, and the cluster has no GPU" in found["cards"].reason
-    assert "small is ready" in said(tmp_path) and "small is removed" in said(tmp_path)
+    assert "small is ready" in said(tmp_path) and "removing small" in said(tmp_path)
     assert lasting() == []
 
 
@@ -125,7 +125,7 @@ def test_an_interrupted_sweep_takes_its_models_down_and_leaves_others_alone(
     try:
         serve.run(build(load_served(served_file(tmp_path, "theirs"))), name="theirs", route_prefix="/theirs")
         interrupted = job("--deploy", *served(tmp_path, "small"), *served(tmp_path, "slow", engine={"fault": "slow"}))
-        until(lambda: "small is removed" in said(tmp_path), "small has answered")
+        until(lambda: "removing small" in said(tmp_path), "small has answered")
         until(lambda: any("slow" in name for name in serve.status().applications), "slow is starting")
         interrupted.send_signal(signal.SIGTERM)
         assert interrupted.wait(WITHIN_S) == 130, said(tmp_path)
