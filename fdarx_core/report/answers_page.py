@@ -1,6 +1,6 @@
-"""The page of all answers of an evaluation, right and wrong: a list to search and filter, in a file that loads nothing.
+"""The page of all answers of an evaluation, right and wrong: a list to search, filter and mark, in one file.
 
-The list is one compressed block of JSON. What a reader sees of an opened answer (its explanation, the gold passages and
+Each question is shown with its gold answer and the answers of all models side by side. The list is one compressed block of JSON. What a reader sees of an opened answer (its explanation, the gold passages and
 the cited passages) is in further blocks, each of a group of labels, which the script decompresses when it is needed.
 """
 
@@ -16,7 +16,7 @@ from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
 from fdarx_core.evaluation.scoring import FAULTS
 from fdarx_core.evaluation.tables import BASELINE
 from fdarx_core.labels.loinc import SECTION_NAMES
-from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer, SettingProgress
+from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer, SettingProgress, content_id
 from fdarx_core.records.question_types import UNANSWERABLE_TYPES
 from fdarx_core.report.browse import BrowseTable, chosen_labels
 from fdarx_core.report.page_engine import PAGE_WORDS, group_name, readable, render_page, setting_name, template_macros
@@ -256,13 +256,23 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
                 questions.append([getattr(question, name) for name in _QUESTION_COLUMNS])
                 for answer in answers[question.id]:
                     _add_answer(table, answer, len(questions) - 1, sources)
+    conditions = [(cell.setting, cell.retriever) for cell in cells]
+    about = {
+        "run": content_id(info["started"], repr(info["config"])),
+        "right": [KINDS["correct"], KINDS["declined"]],
+        "no_verdict": [KINDS[kind] for kind in KINDS if kind in NO_VERDICT],
+        "cut": [KINDS["unparsed"], readable("truncated_reply")],
+        "setting": setting_name(*(("full_label", "") if ("full_label", "") in conditions else conditions[-1])),
+    }
     return render_page(
         "answers.html.j2",
         info=info,
         total=total,
         labels=len(chosen),
         fields={name: PAGE_WORDS["answer_fields"][name] for name in FIELDS},
-        **table.packed(questions=questions),
+        views=PAGE_WORDS["answer_views"],
+        marks=PAGE_WORDS["answer_marks"],
+        **table.packed(questions=questions, about=about),
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,15 +62,51 @@ def open_page(page: Page, run: RunDirectory, name: str = "answers.html", hash_: 
 def test_filters_and_search_narrow_the_list(page: Page, run: RunDirectory) -> None:
     answers = answers_of(answers_page(run))
     kinds = Counter(one["kind"] for one in answers)
+    in_full_label = sum(one["setting"] == "Full label" for one in answers)
     open_page(page, run)
-    expect(page.locator("#found")).to_have_text(f"25 of {len(answers):,} answers shown")
+    expect(page.locator("#found")).to_contain_text(f"{in_full_label} of {len(answers):,} answers match.")
+    page.locator("button[type=reset]").click()
+    expect(page.locator("#found")).to_contain_text(f"{len(answers):,} of {len(answers):,} answers match.")
     select = page.locator("select[data-field=kind]")
     select.select_option(label=f"Correct answer ({kinds['Correct answer']:,})")
-    expect(page.locator("#found")).to_contain_text(f"of {kinds['Correct answer']:,} answers shown")
+    expect(page.locator("#found")).to_contain_text(f"{kinds['Correct answer']:,} of {len(answers):,} answers match.")
     one = next(one for one in answers if one["kind"] == "Correct answer")
     page.locator("#search").fill(one["id"])
-    expect(page.locator("#answers details")).to_have_count(1)
+    expect(page.locator("#answers details:not(.other)")).to_have_count(1)
     assert "kind=Correct+answer" in page.evaluate("location.hash")
+
+
+def test_models_stand_side_by_side_and_those_that_differ_are_found(page: Page, run: RunDirectory) -> None:
+    open_page(page, run)
+    expect(page.locator(".answers-row").first.locator("details")).to_have_count(3)
+    page.locator(".views label", has_text="Models differ").click()
+    row = page.locator(".answers-row").first
+    expect(row.locator("details.right")).not_to_have_count(0)
+    expect(row.locator("details:not(.right)", has_text=re.compile("Incorrect|False refusal"))).not_to_have_count(0)
+    expect(row.locator(".gold")).to_contain_text("Gold answer")
+    unscored = {"Unparsed reply", "Unscored answer", "No reply"}
+    number = sum(one["kind"] in unscored for one in answers_of(answers_page(run)) if one["setting"] == "Full label")
+    page.locator(".views label", has_text="Unscored").click()
+    expect(page.locator("#found")).to_contain_text(f"{number} of ")
+
+
+def test_marks_and_comments_are_kept_and_saved_as_files(page: Page, run: RunDirectory) -> None:
+    one = next(one for one in answers_of(answers_page(run)) if one["kind"] == "Incorrect answer")
+    open_page(page, run, hash_=f"#search={one['id']}")
+    page.locator("#answers details:not(.other) summary").click()
+    page.locator(".mark-form select").select_option("disagree")
+    page.locator(".mark-form textarea").fill('The dose is "right"')
+    page.locator(".mark-form textarea").blur()
+    open_page(page, run, hash_="#view=marked")
+    expect(page.locator("#answers details:not(.other) .mine")).to_have_text("✎ The verdict is wrong")
+    saved = {}
+    for kind in ("jsonl", "csv"):
+        with page.expect_download() as download:
+            page.locator(f"button[data-export={kind}]").click()
+        saved[kind] = download.value.path().read_text("utf-8")
+    (of_table,) = csv.DictReader(saved["csv"].splitlines())
+    assert (of_table["answer_id"], of_table["comment"]) == (one["id"], 'The dose is "right"')
+    assert json.loads(saved["jsonl"])["mark"] == of_table["mark"] == "disagree"
 
 
 def test_an_answer_opens_with_its_explanation_and_passages(page: Page, run: RunDirectory) -> None:
@@ -77,8 +116,8 @@ def test_an_answer_opens_with_its_explanation_and_passages(page: Page, run: RunD
         if one["kind"] == "Incorrect answer" and one["gold"] and one["cited"]
     )
     open_page(page, run, hash_=f"#search={one['id']}")
-    page.locator("#answers summary").click()
-    shown = page.locator("#answers details")
+    page.locator("#answers details:not(.other) summary").click()
+    shown = page.locator("#answers details[open]")
     expect(shown).to_contain_text(one["finding"])
     expect(shown).to_contain_text(one["gold_answer"])
     expect(shown.locator("blockquote")).to_have_count(len(one["gold"]) + len(one["cited"]["passages"]))
@@ -89,7 +128,7 @@ def test_the_numbers_of_the_report_lead_to_their_answers(page: Page, run: RunDir
     link = page.locator("#answers a[href*=kind]").first
     number = link.inner_text()
     link.click()
-    expect(page.locator("#found")).to_contain_text(f"of {number} answers shown")
+    expect(page.locator("#found")).to_contain_text(f"{number} of ")
 
 
 @pytest.mark.parametrize("width", [380, pytest.param(1280, marks=pytest.mark.nightly), 1900])
@@ -97,4 +136,5 @@ def test_nothing_is_wider_than_the_screen(page: Page, run: RunDirectory, width: 
     page.set_viewport_size({"width": width, "height": 900})
     for name in ("answers.html", "report.html"):
         open_page(page, run, name)
+        assert page.locator("#filters[open]").count() == (width > 640 and name == "answers.html")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), name

@@ -1,4 +1,4 @@
-// The list of all answers. Answers are numbers into columns; details are decompressed when an answer is opened.
+// The list of all answers by question. Answers are numbers into columns; details are decompressed when an answer is opened.
 (async () => {
   const found = byId("found"), search = byId("search"), form = byId("controls");
   const selects = [...form.querySelectorAll("select")];
@@ -6,13 +6,33 @@
     found.textContent = "This browser cannot read the answers. Open the page in a browser of 2023 or later.";
     return;
   }
-  const { columns, values, questions, starts } = await unpack("table");
+  const { columns, values, questions, starts, about } = await unpack("table");
   const [ID, TEXT, GOLD, DRUG, TOPIC, LABEL] = [0, 1, 2, 3, 4, 5];
+  const plain = (value) => value.toLocaleString("en");
   const rows = columns.id.map((_, row) => row);
   const valueOf = (name, row) => values[name][columns[name][row]];
   const askedIn = (row) => questions[columns.question[row]];
   const texts = rows.map((row) => [columns.id[row], columns.answer[row], ...askedIn(row)].join("\n").toLowerCase());
   const blocks = new Map();
+
+  /* The answers of all models to a question in a setting stand side by side. */
+  const groups = questions.map(() => new Map());
+  for (const row of rows) {
+    const settings = groups[columns.question[row]], setting = columns.setting[row];
+    settings.set(setting, [...(settings.get(setting) || []), row]);
+  }
+  const isRight = (row) => about.right.includes(valueOf("kind", row));
+  const hasVerdict = (row) => !about.no_verdict.includes(valueOf("kind", row));
+  const differing = new Set(groups.flatMap((settings) => [...settings.values()])
+    .filter((group) => new Set(group.filter(hasVerdict).map(isRight)).size > 1).flat());
+  const views = {
+    "": () => true,
+    differ: (row) => differing.has(row),
+    wrong: (row) => hasVerdict(row) && !isRight(row),
+    no_verdict: (row) => !hasVerdict(row),
+    cut: (row) => valueOf("kind", row) === about.cut[0] && valueOf("reason", row) === about.cut[1],
+    marked: (row) => columns.id[row] in marks.all(),
+  };
 
   async function detailsOf(row) {
     let block = starts.length - 1;
@@ -22,19 +42,41 @@
     return { passages, ...listed[row - starts[block]] };
   }
 
-  const keeps = (row) => selects.every((select) => !select.value || columns[select.dataset.field][row] === Number(select.value))
-    && search.value.toLowerCase().split(/\s+/).every((word) => texts[row].includes(word));
+  let matched = new Set(rows);
+  function match() {
+    const wanted = selects.filter((select) => select.value).map((select) => [columns[select.dataset.field], Number(select.value)]);
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const filtered = rows.filter((row) => wanted.every(([column, value]) => column[row] === value) && words.every((word) => texts[row].includes(word)));
+    for (const [name, keeps] of Object.entries(views)) form.querySelector(`[data-count="${name}"]`).textContent = plain(filtered.filter(keeps).length);
+    matched = new Set(filtered.filter(views[form.elements.view.value]));
+    byId("in-use").textContent = wanted.length ? `(${wanted.length} in use)` : "";
+  }
+
+  function question(at) {
+    const asked = questions[at], first = [...groups[at].values()][0][0];
+    const shown = [...groups[at]].filter(([, group]) => group.some((row) => matched.has(row)));
+    return element("section", "", "card asked", element("h3", asked[TEXT]),
+      element("p", [valueOf("type", first), asked[DRUG], asked[TOPIC] || "no topic"].join(" · "), "about"),
+      ...shown.map(([setting, group], place) => element("div", "", "answers-row",
+        element("div", "", "gold", element("h4", values.setting[setting]), place ? "" : element("b", "Gold answer"), place ? "" : document.createTextNode(asked[GOLD] || "The label does not have the answer.")),
+        ...group.map(item))));
+  }
 
   function item(row) {
-    const right = ["Correct answer", "Right refusal"].includes(valueOf("kind", row));
     const reason = valueOf("reason", row);
-    const tags = element("span", "", "tags", element("span", valueOf("kind", row), `tag kind${right ? " right" : ""}`),
-      ...[valueOf("model", row), valueOf("setting", row), valueOf("type", row), reason === "None" ? "" : reason].filter(Boolean).map((name) => element("span", name, "tag")));
-    const made = element("details", "", right ? "judged-answer right" : "judged-answer", element("summary", "", "", element("span", askedIn(row)[TEXT], "ask"), element("br"), tags));
+    const tags = element("span", "", "tags", element("span", valueOf("kind", row), "tag kind"), reason === "None" ? "" : element("span", reason, "tag"));
+    const summary = element("summary", "", "", element("span", valueOf("model", row), "model"), document.createTextNode(" "), tags, element("span", columns.answer[row], "short"));
+    const made = element("details", "", `judged-answer${isRight(row) ? " right" : ""}${matched.has(row) ? "" : " other"}`, summary);
     made.id = columns.id[row];
+    const showMark = () => {
+      for (const old of tags.querySelectorAll(".mine")) old.remove();
+      const mine = marks.all()[columns.id[row]];
+      if (mine) tags.append(element("span", `✎ ${mine.mark ? marks.nameOf(mine.mark) : "comment"}`, "tag mine"));
+    };
+    showMark();
     made.addEventListener("toggle", async () => {
       if (!made.open || made.children.length > 1) return;
-      made.append(...body(row, await detailsOf(row)));
+      made.append(...body(row, await detailsOf(row)), marks.form(columns.id[row], showMark));
       for (const text of made.querySelectorAll(".text")) {
         const first = text.querySelector("mark");
         if (first) text.scrollTop = first.getBoundingClientRect().top - text.getBoundingClientRect().top - 40;
@@ -110,11 +152,13 @@
 
   /* The filters are in the address, so that a link from the report or a colleague opens the same answers. */
   function readAddress() {
-    const asked = new URLSearchParams(location.hash.slice(1));
+    const several = values.setting.length > 1, hash = location.hash.slice(1);
+    const asked = new URLSearchParams(hash || (several ? { setting: about.setting } : ""));
     for (const select of selects) {
       const place = values[select.dataset.field].indexOf(asked.get(select.dataset.field));
       select.value = place < 0 ? "" : String(place);
     }
+    form.elements.view.value = asked.get("view") in views ? asked.get("view") : "";
     search.value = asked.get("search") || "";
     refresh();
   }
@@ -122,22 +166,38 @@
   function writeAddress() {
     const asked = new URLSearchParams();
     for (const select of selects) if (select.value) asked.set(select.dataset.field, values[select.dataset.field][select.value]);
+    if (form.elements.view.value) asked.set("view", form.elements.view.value);
     if (search.value.trim()) asked.set("search", search.value.trim());
-    history.replaceState(null, "", `#${asked}`);
+    history.replaceState(null, "", `#${asked.toString() || "setting="}`);
   }
 
   function fill(select) {
     const name = select.dataset.field, counts = new Map();
     for (const place of columns[name]) counts.set(place, (counts.get(place) || 0) + 1);
     const ordered = [...counts].sort((a, b) => values[name][a[0]].localeCompare(values[name][b[0]]));
-    select.append(...ordered.map(([place, count]) => new Option(`${values[name][place]} (${count.toLocaleString("en")})`, place)));
+    select.append(...ordered.map(([place, count]) => new Option(`${values[name][place]} (${plain(count)})`, place)));
   }
 
-  const refresh = browse({ rows, keeps, draw: item, target: byId("answers"), found, more: byId("more"), noun: "answers" });
+  const exported = (row) => {
+    const asked = askedIn(row);
+    return {
+      run: about.run, answer_id: columns.id[row], question_id: asked[ID], set_id: asked[LABEL], drug: asked[DRUG],
+      model: valueOf("model", row), setting: valueOf("setting", row), type: valueOf("type", row), question: asked[TEXT],
+      gold_answer: asked[GOLD], answer: columns.answer[row], verdict: valueOf("kind", row), reason: valueOf("reason", row),
+    };
+  };
+  const marks = readerMarks(`fdarx-answers:${about.run}`, () => rows.map(exported));
+  const list = browse({
+    rows: questions.map((_, at) => at), keeps: (at) => [...groups[at].values()].some((group) => group.some((row) => matched.has(row))),
+    draw: question, target: byId("answers"), found, more: byId("more"),
+    tell: (drawn, kept) => `${plain(matched.size)} of ${plain(rows.length)} answers match. ${plain(drawn)} of their ${plain(kept)} questions are shown.`,
+  });
+  const refresh = () => { match(); list(); };
   const changed = () => { refresh(); writeAddress(); };
   let waiting = 0;
+  if (matchMedia("(max-width: 640px)").matches) byId("filters").open = false;
   selects.forEach(fill);
-  for (const select of selects) select.addEventListener("change", changed);
+  for (const control of [...selects, ...form.elements.view]) control.addEventListener("change", changed);
   search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(changed, 150); });
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => setTimeout(changed));

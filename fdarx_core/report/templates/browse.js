@@ -22,12 +22,12 @@ function fillSelect(select, values, all) {
 }
 
 /* Shows a list that controls filter, one page at a time. */
-function browse({ rows, keeps, draw, target, found, more, noun }) {
+function browse({ rows, keeps, draw, target, found, more, noun, tell }) {
   let drawn = 0, kept = rows;
   const next = () => {
     target.append(...kept.slice(drawn, drawn + PAGE).map(draw));
     drawn = Math.min(drawn + PAGE, kept.length);
-    found.textContent = `${drawn.toLocaleString("en")} of ${kept.length.toLocaleString("en")} ${noun} shown`;
+    found.textContent = tell ? tell(drawn, kept.length) : `${drawn.toLocaleString("en")} of ${kept.length.toLocaleString("en")} ${noun} shown`;
     more.hidden = drawn >= kept.length;
   };
   more.addEventListener("click", next);
