@@ -50,6 +50,7 @@ _JOBS = {
     "finetune": ("jobs.finetune:finetune", "Train a language model on question-answer pairs."),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the pages of a finished run again."),
+    "view": ("jobs.view:view", "Write one page over all runs of a folder."),
     "show": ("jobs.show:show", "Print all that a run knows of one question."),
 }
 _REVIEW = {

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import chain, pairwise
 from typing import Any
+from zlib import Z_SYNC_FLUSH, compressobj
 
 import orjson
 
@@ -109,10 +110,16 @@ def _pieces(answer: str, start: int, end: int, flags: Sequence[SafetyFlag]) -> I
         yield answer[low:high], over
 
 
-def weight_of(item: Any) -> int:
-    """Return the bytes of an item as JSON in a script element, where each of <, > and & takes six."""
-    written = orjson.dumps(item)
-    return len(written) + 5 * sum(map(written.count, (b"<", b">", b"&")))
+class PackedSize:
+    """Counts the bytes that items take on a page, where all of them are one compressed block in base64."""
+
+    def __init__(self) -> None:
+        self._compressor = compressobj(9)
+
+    def add(self, item: Any) -> int:
+        """Return the bytes of an item after those before it."""
+        written = self._compressor.compress(orjson.dumps(item)) + self._compressor.flush(Z_SYNC_FLUSH)
+        return len(written) * 4 // 3
 
 
 def pairs_of(scored: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
@@ -142,6 +149,7 @@ def passages_of(
     verdicts = (verdict for scored in shown for verdict in scored.verdicts)
     deciding = [verdict.evidence_id for verdict in verdicts if verdict.evidence_id in windows]
     rows: dict[str, list[Any]] = {}
+    size = PackedSize()
     for name in dict.fromkeys([*deciding, *windows]):
         evidence = found[name]
         source = PAGE_WORDS["evidence_sources"].get(evidence.source, evidence.source)
@@ -149,15 +157,15 @@ def passages_of(
         where = " · ".join(filter(None, (source, evidence.section, evidence.place, str(evidence.year or ""), label)))
         title = evidence.title or evidence.drug or evidence.id
         row = [title, where, len(evidence.text), excerpts_of(evidence.text, windows[name])]
-        weight = weight_of(row)
+        weight = size.add(row)
         rows[name] = row if weight <= budget else [*row[:3], None]
         budget -= weight if weight <= budget else 0
     return list(rows.values()), {name: at for at, name in enumerate(rows)}
 
 
-FOR_ANSWERS = 2_200_000
-BUDGET = 4_500_000
-"""Bytes of all texts of a page."""
+FOR_ANSWERS = 350_000
+BUDGET = 800_000
+"""Bytes of all texts of a page, compressed."""
 DIGITS = 3
 
 SCORES = (
@@ -166,15 +174,15 @@ SCORES = (
 
 
 def viewer_payload(picked: Sequence[ScoredAnswer], method: ScoringMethod) -> dict[str, Any]:
-    """Return the JSON for the script of the page: as many answers as the budget allows, then their passages.
+    """Return the data for the script of the page: as many answers as the budget allows, then their passages.
 
     Passages that decided a verdict come first; a passage that exceeds the budget has no text.
     """
     kept: list[tuple[ScoredAnswer, dict[str, Any]]] = []
-    left = FOR_ANSWERS
+    left, size = FOR_ANSWERS, PackedSize()
     for scored in picked:
         item = _item(scored, method)
-        if (weight := weight_of(item)) <= left:
+        if (weight := size.add(item)) <= left:
             left -= weight
             kept.append((scored, item))
     passages, places = passages_of([scored for scored, _ in kept], method, BUDGET - FOR_ANSWERS + left)

@@ -1,7 +1,8 @@
 """The page of all answers of an evaluation, right and wrong: a list to search, filter and mark, in one file.
 
-Each question is shown with its gold answer and the answers of all models side by side. The list is one compressed block of JSON. What a reader sees of an opened answer (its explanation, the gold passages and
-the cited passages) is in further blocks, each of a group of labels, which the script decompresses when it is needed.
+Each question is shown with its gold answer and the answers of all models side by side. The list is one compressed
+block of JSON. What a reader sees of an opened answer (its explanation, the gold passages and the cited passages) is in
+further blocks, each of a group of labels, which the script decompresses when it is needed.
 """
 
 from __future__ import annotations

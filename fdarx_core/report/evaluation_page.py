@@ -227,6 +227,7 @@ def build_comparison_page(
     return render_page(
         "compare.html.j2",
         names=names,
+        newest=max(sheet.info["started"] for sheet in sheets),
         warnings=[*warnings, *barrier_notes(barriers), *ungraded],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,

@@ -33,6 +33,7 @@ from fdarx_core.report.page_engine import (
     TableBlock,
     duration,
     in_turn,
+    packed,
     render_page,
     signed,
 )
@@ -234,6 +235,7 @@ def factuality_page(
     """
     checks = FactualityChecks(method)
     tally, picked = collect(checks.counted(answers), int(info["config"].get("seed", 0)))
+    viewer = viewer_payload(picked, method)
     panels = [shares(tally), *correlation_panels(summary.correlations, method)]
     by_model = any(figure.metric == flag_metric("any") for figure in summary.figures)
     return render_page(
@@ -260,5 +262,6 @@ def factuality_page(
         tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(summary.grids, 1) if table.rows],
         figures=[one for one in panels if one],
         rejects=Counter(rejects),
-        viewer=viewer_payload(picked, method),
+        shown=len(viewer["items"]),
+        viewer=packed(viewer),
     )

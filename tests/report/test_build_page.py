@@ -60,7 +60,7 @@ def test_page_is_whole_and_has_its_parts(page: str) -> None:
     assert page.lstrip().startswith("<!doctype html>")
     assert tree.get("lang") == "en"
     assert [heading.text_content() for heading in tree.iter("h2")] == [
-        "Questions", "Labels and passages", "Retention", "Sample questions", "Rejects", "The run",
+        "Sample questions", "Retention", "Rejects", "Questions", "Labels and passages", "The run",
     ]  # fmt: skip
     ids = [element.get("id") for element in tree.iter() if element.get("id")]
     assert len(ids) == len(set(ids))

@@ -16,7 +16,8 @@ from lxml import html as lxml_html
 
 from fdarx_core.records import Difference, Figure, Grade, Passage, Prediction, QuestionAnswer, SettingProgress
 from fdarx_core.report.evaluation_page import build_comparison_page, build_evaluation_report, row_name, run_names
-from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.report.runs_page import runs_page
+from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, SyntheticEvaluation, make_evaluation
 
 Row = TypeVar("Row")
@@ -287,3 +288,25 @@ def test_runs_that_cannot_be_compared_say_so(run: RunDirectory, tmp_path: Path) 
     other = make_evaluation(tmp_path / "run", labels=3)
     assert "not on the same questions" in build_comparison_page([run, other])
     assert run_names([run, other]) == [str(run.root), str(other.root)]
+
+
+def test_one_page_lists_the_runs_of_a_folder(run: RunDirectory, page: str, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="has no runs"):
+        runs_page(Location(str(tmp_path)))
+    facts = RunDirectory.begin(str(tmp_path / "night/facts"), job="score_factuality", config={}, versions={})
+    facts.finish({"result": "small: <b> supports 50 %.", "intake": {"models": {"small": 3}}})
+    evaluation = tmp_path / "an evaluation"
+    evaluation.mkdir()
+    for name in ("run.json", "report.html", "answers.html"):
+        info = {**run.info(), "started": "2020-01-01T00:00:00+00:00", "status": "running"}
+        (evaluation / name).write_text(json.dumps(info) if name == "run.json" else page)
+    (tmp_path / "compared.html").write_text(build_comparison_page([run]))
+    (tmp_path / "other.html").write_text("no page of a run")
+    text, runs = runs_page(Location(str(tmp_path)))
+    tree = parsed(text)
+    about = [" ".join(one.text_content().split()) for one in tree.iter("article")]
+    assert runs == len(about) == 3
+    assert about[-1].startswith("an evaluation Evaluation · 1 January 2020, 00:00 UTC · running")
+    assert "small: <b> supports 50 %." in next(one for one in about if one.startswith("night/facts"))
+    links = [one.get("href") for one in tree.iter("a")]
+    assert {"compared.html", "an%20evaluation/report.html", "an%20evaluation/answers.html"} <= set(links)

@@ -1,8 +1,12 @@
 "use strict";
 // The answer viewer shows answers with their claims coloured by verdict, and the evidence for each claim.
-(() => {
-  const data = dataOf("answer-data");
-  if (!data) return;
+(async () => {
+  if (!byId("answer-data")) return;
+  if (typeof DecompressionStream === "undefined") {
+    byId("answer-found").textContent = "This browser cannot read the answers. Open the page in a browser of 2023 or later.";
+    return;
+  }
+  const data = await unpack("answer-data");
   const text = (value) => document.createTextNode(value);
   const number = (value) => (value === null ? "–" : value.toFixed(2));
   const verdictName = (verdict) => data.verdicts[verdict][0];
@@ -22,6 +26,7 @@
   const answerOf = (item) => item.spans.flatMap(([, pieces]) => pieces.map(([piece]) => piece)).join("");
 
   function start() {
+    if (matchMedia("(max-width: 640px)").matches) byId("filters").open = false;
     const selects = [...byId("answer-controls").querySelectorAll("select")];
     for (const select of selects) {
       fillSelect(select, data.items.flatMap(fields[select.dataset.field]), "All");
@@ -34,6 +39,7 @@
     const refresh = browse({ rows: data.items, keeps, draw: summary, target: byId("answer-list"), found: byId("answer-found"), more: byId("answer-more"), noun: "answers" });
     for (const control of [...selects, search]) control.addEventListener("input", () => refresh());
     refresh();
+    document.documentElement.dataset.ready = "true";
   }
 
   function summary(item) {
