@@ -8,6 +8,7 @@ import re
 from base64 import b64decode
 from dataclasses import replace
 from importlib.resources import files
+from random import Random
 from typing import Any
 
 import pytest
@@ -164,8 +165,10 @@ def test_of_many_answers_a_balanced_sample_is_kept_and_the_page_stays_small(made
 
 def test_answers_that_are_long_leave_the_page_under_its_bound(made: SyntheticFactuality) -> None:
     long = SyntheticFactuality(questions=100)
-    text = "Nothing of this is a claim. " * 2_000
-    answers = [replace(one, answer=replace(one.answer, answer=one.answer.answer + text)) for one in long.answers]
+    answers = [
+        replace(one, answer=replace(one.answer, answer=f"{one.answer.answer} {incompressible(one.answer.id, 3_000)}"))
+        for one in long.answers
+    ]
     page = factuality_page(**{**long.results(made.summary), "answers": answers})
     assert 0 < len(viewer_of(page)["items"]) < len(answers)
     assert len(page.encode()) < 1_100_000
@@ -181,11 +184,16 @@ def test_passages_beyond_the_budget_are_named_without_their_text(made: Synthetic
     assert all(data["passages"][claim["pairs"][0][0]][3] for claim in claims)
 
 
+def incompressible(seed: str, size: int) -> str:
+    return Random(seed).randbytes(size).hex()
+
+
 def _with_own_passages(one: ScoredAnswer) -> ScoredAnswer:
     """Each with windows all over a long text, of which none has an end to a word."""
     name = one.answer.id
     evidence = {
-        f"{name}{old}": replace(passage, id=f"{name}{old}", text="x" * 30_000) for old, passage in one.evidence.items()
+        f"{name}{old}": replace(passage, id=f"{name}{old}", text=incompressible(name + old, 1_500))
+        for old, passage in one.evidence.items()
     }
     pairs = [replace(pair, evidence_id=pair.evidence_id and f"{name}{pair.evidence_id}") for pair in one.pairs]
     verdicts = [replace(row, evidence_id=row.evidence_id and f"{name}{row.evidence_id}") for row in one.verdicts]
