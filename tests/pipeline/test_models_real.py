@@ -47,7 +47,8 @@ def command(server: LoopbackServer, archive: Path, out: Path) -> list[str]:
     line = [
         sys.executable,
         "-m",
-        "jobs.build_benchmark",
+        "jobs.cli",
+        "build",
         "--labels",
         str(archive),
         "--sample",
