@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -259,7 +259,8 @@ class Heartbeat:
 def _read(file: Location) -> _Claim | None:
     """Return None for a file that is no claim, and for a claim that was removed since the files were listed."""
     try:
-        return _Claim(**json.loads(file.read_bytes()))
+        found = json.loads(file.read_bytes())
+        return _Claim(**{part.name: found[part.name] for part in fields(_Claim) if part.name in found})
     except Unreachable:
         raise
     except (StorageError, ValueError, TypeError):
