@@ -159,11 +159,9 @@ class IndexReader(ChunkTable):
     @cached_property
     def near_copies(self) -> NearCopies:
         """The near copies among the passages of each drug's labels and section."""
-        documents, codes = self.documents, self.section_codes
+        documents, count = self.documents, len(self._distinct["section_code"])
         drugs = self.label_drugs.numbers[documents]
-        sections = np.unique(codes, return_inverse=True)[1]
-        count = int(sections.max(initial=0)) + 1
-        groups = np.where(drugs < 0, -1, drugs * count + sections)
+        groups = np.where(drugs < 0, -1, drugs * count + self._codes["section_code"])
         names = {word: (drug * count, (drug + 1) * count) for word, drug in self.label_drugs.own_words.items()}
         return NearCopies(self._collection.inverted_index, groups, documents, self.reference_ranks(), names)
 
