@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fdarx_core.specs.build import BuildSpec
+from jobs.cli import run_as
 
 if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
     from fdarx_core.storage import RunDirectory
@@ -122,3 +123,7 @@ def _tell_audit(audit: dict[str, Any]) -> None:
         )
     if unmeasured := [row for row in rows if not row.value]:
         print(f"  {len(unmeasured)} figures are not measured, for example because {unmeasured[0].reason}")
+
+
+if __name__ == "__main__":
+    run_as("build")

@@ -12,6 +12,7 @@ from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.specs.index import IndexSpec
 from jobs import wrong_arguments
+from jobs.cli import run_as
 from jobs.output import print_json, tell_rejects
 from jobs.progress import busy
 from jobs.session import session
@@ -46,3 +47,7 @@ def _tell(done: Indexing) -> None:
         f"index    {place}\nversion  {manifest.version}: {manifest.chunks:,} chunks of {manifest.documents:,} documents"
     )
     print(f"new      {done.embedded:,} chunks\nsearch   {by}")
+
+
+if __name__ == "__main__":
+    run_as("index")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
 from cyclopts.argument import ArgumentCollection
@@ -116,6 +116,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the arguments name; returns its exit code: 0 done, 2 wrong argument, 3 something was left open
     that the same command finishes, 130 interrupted."""
     return exit_code(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run_as(*words: str) -> NoReturn:
+    """Run `fdarx WORDS` with the arguments of this program, for `python -m jobs.MODULE`."""
+    sys.exit(main([*words, *sys.argv[1:]]))
 
 
 def _run(words: Sequence[str]) -> object:

@@ -17,6 +17,7 @@ from fdarx_core.report.page_engine import SIGNIFICANT, by_significance
 from fdarx_core.specs.options import JobConfig, Names, one_of
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
+from jobs.cli import run_as
 from jobs.evaluate import print_tables
 from jobs.output import print_json
 
@@ -116,3 +117,7 @@ def _print_comparison(
         interval = f"{row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}], p {p:.4f} (Holm){few_note}"
         models = f"{row.first['model']} − {row.second['model']}"
         print(f"{row.metric}, {row.keys['group']}, {conditions}: {models} {interval}")
+
+
+if __name__ == "__main__":
+    run_as("compare")

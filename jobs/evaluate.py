@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 from fdarx_core.specs.evaluate import EvaluateSpec
 from jobs import STOPPED
+from jobs.cli import run_as
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.pipeline.executor import ModelFleet
@@ -185,3 +186,7 @@ def print_tables(figures: Sequence[Figure], judge: str) -> None:
     for table in (settings_table(figures, judge=judge), *others):
         if table.rows:
             print(f"\n{table_text(table)}")
+
+
+if __name__ == "__main__":
+    run_as("evaluate")

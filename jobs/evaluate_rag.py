@@ -11,6 +11,7 @@ from fdarx_core.pipeline.rag import comparison_tables
 from fdarx_core.records import RagUsage
 from fdarx_core.specs.evaluate_rag import EvaluateRagSpec
 from fdarx_core.storage import RunDirectory, read_records
+from jobs.cli import run_as
 from jobs.output import print_json
 from jobs.session import carry_out, end_code, run_result
 
@@ -31,3 +32,7 @@ def _tell(run: RunDirectory, config: EvaluateRagSpec) -> int:
         print(f"\n{table_text(grid)}")
     print(f"\nanswers  {run.root}/answers\nreport   {run.file('report.html')}")
     return end_code(run.info())
+
+
+if __name__ == "__main__":
+    run_as("evaluate-rag")

@@ -7,6 +7,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from fdarx_core.storage import Location
+from jobs.cli import run_as
 
 _EXAMPLES = files("fdarx_core") / "examples"
 
@@ -38,3 +39,7 @@ def _files(folder: Traversable, above: str = "") -> Iterator[tuple[str, Traversa
             yield from _files(entry, f"{above}{entry.name}/")
         else:
             yield above + entry.name, entry
+
+
+if __name__ == "__main__":
+    run_as("example")

@@ -30,6 +30,7 @@ from fdarx_core.specs.options import JobConfig, Names, one_of
 from fdarx_core.specs.running import versions
 from fdarx_core.storage import Location
 from jobs import STOPPED
+from jobs.cli import run_as
 from jobs.output import print_json, printable, tell_rejects
 from jobs.progress import ProgressLine
 
@@ -196,3 +197,7 @@ def _tell(result: FetchResult, place: Location) -> None:
     print(f"folder     {place}")
     print(f"fetched    {labels:,} labels, {len(result.fetched) - labels:,} bulk files, {size:,.1f} MB")
     print(f"unchanged  {result.unchanged:,}")
+
+
+if __name__ == "__main__":
+    run_as("fetch")

@@ -12,6 +12,7 @@ from fdarx_core.specs.finetune import FinetuneAnswererSpec
 from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.evaluation import change_lines, stored_changes
 from jobs import STOPPED, wrong_arguments
+from jobs.cli import run_as
 from jobs.output import print_json
 from jobs.session import carry_out, run_result
 
@@ -40,3 +41,7 @@ def _tell(run: RunDirectory, config: FinetuneAnswererSpec) -> int:
     print(f"\n{info['steps']:,} steps; {best}", *change_lines(stored_changes(run)), sep="\n")
     print(f"\n{config.result:<8} {run.file(config.result)}\nreport   {run.file('report.html')}")
     return 0
+
+
+if __name__ == "__main__":
+    run_as("finetune")

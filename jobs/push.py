@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.storage.hub import upload_benchmark
+from jobs.cli import run_as
 
 
 def push(
@@ -38,3 +39,7 @@ def push(
     place = f"{dataset}@{revision}" if revision else dataset
     print(f"dataset  {address}\ncommit   {commit}\nread     fdarx evaluate --benchmark hf://{place}")
     return 0
+
+
+if __name__ == "__main__":
+    run_as("push")

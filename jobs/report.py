@@ -16,6 +16,7 @@ from fdarx_core.review.tasks import FACTUALITY
 from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import RunDirectory
 from jobs import stop
+from jobs.cli import run_as
 from jobs.output import print_json
 
 _PAGES: dict[str, dict[str, Callable[[RunDirectory], str]]] = {
@@ -54,3 +55,7 @@ def report(run: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*
     for name, page in pages.items():
         print(f"{name}  {page}")
     return 0
+
+
+if __name__ == "__main__":
+    run_as("report")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fdarx_core.specs.factuality import FactualitySpec
+from jobs.cli import run_as
 
 if TYPE_CHECKING:
     from fdarx_core.storage import RunDirectory
@@ -40,3 +41,7 @@ def _tell(run: RunDirectory, config: FactualitySpec) -> int:
         print(f"\nsafety   {found}")
     print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
     return end_code(run.info())
+
+
+if __name__ == "__main__":
+    run_as("factuality")

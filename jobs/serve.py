@@ -21,6 +21,7 @@ from cyclopts import Parameter
 from fdarx_core.extras import require
 from fdarx_core.specs.serve import AUTO, ServeSpec, ServiceConfig
 from jobs import stop, wrong_arguments
+from jobs.cli import run_as
 from jobs.progress import repeated
 from jobs.ray_session import start_local_ray
 from serving.config import SERVE_VARIABLES
@@ -187,3 +188,7 @@ def _wait(url: str) -> None:
             reason = str(error)
         time.sleep(0.1)
     stop(f"{url} is not ready after {_READY_WITHIN_S:g} s: {reason}")
+
+
+if __name__ == "__main__":
+    run_as("serve")

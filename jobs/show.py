@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from fdarx_core.report.traces import build_trace, evaluation_trace, trace_text
 from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import RunDirectory
+from jobs.cli import run_as
 from jobs.output import print_json
 
 
@@ -33,3 +34,7 @@ def show(run: str, question: str, /, *, config: Annotated[JobConfig | None, Para
     else:
         print(trace_text(trace), end="")
     return 0
+
+
+if __name__ == "__main__":
+    run_as("show")

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from fdarx_core.specs.options import JobConfig
 from jobs import wrong_arguments
+from jobs.cli import run_as
 from jobs.output import print_json
 
 
@@ -57,3 +58,7 @@ def verify(*, config: Annotated[VerifyConfig, Parameter(name="*")]) -> int:
         Location(config.out).write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
     print_json(result) if config.as_json else print(table)
     return 0
+
+
+if __name__ == "__main__":
+    run_as("verify")

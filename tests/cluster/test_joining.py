@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 def build(environment: Mapping[str, str], folder: Path, *options: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "jobs.cli", "build", *map(str, options)]
+    line = [sys.executable, "-m", "jobs.build_benchmark", *map(str, options)]
     elsewhere = {**environment, "PYTHONPATH": str(REPOSITORY)}
     return subprocess.run(line, cwd=folder, env=elsewhere, capture_output=True, text=True, timeout=240)
 

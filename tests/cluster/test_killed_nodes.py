@@ -100,7 +100,7 @@ def survives(nodes: Nodes, line: Callable[[str], Sequence[str]], server: Loopbac
 def test_a_build_survives_killed_nodes(nodes: Nodes, labels: Path, script: Script, tmp_path: Path) -> None:
     with LoopbackServer(answer=script, latency=0.1) as server:
         models = scripted_models(tmp_path, server.openai_url)
-        line = [sys.executable, "-m", "jobs.cli", "build", "--labels", str(labels), *AMOUNTS]
+        line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(labels), *AMOUNTS]
         line += ["--models", str(models), "--generator", NAME, "--reader", NAME, "--judge", NAME]
         for name in survives(nodes, lambda name: [*line, "--out", str(tmp_path / name)], server, KILLS):
             assert files_of(tmp_path / name / "benchmark") == files_of(tmp_path / "calm" / "benchmark")

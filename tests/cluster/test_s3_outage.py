@@ -108,7 +108,7 @@ def test_a_build_outlives_its_server(bucket: Location, swift: Swift, example_bui
     run = bucket / f"builds/{moment}"
     files = len(Location(example_build).list(recursive=True))
     small = ("--passages", 3, "--section-pairs", 2, "--twins", 4, "--cpus", 2)
-    line = (sys.executable, "-m", "jobs.cli", "build", "--labels", bucket / "in", "--out", run, *small)
+    line = (sys.executable, "-m", "jobs.build_benchmark", "--labels", bucket / "in", "--out", run, *small)
     completes_without_its_server(line, run, swift, lambda: len(run.list(recursive=True)) > files * moment / 4)
     placed = {f"{bucket}/in/": "LABELS/", f"{EXAMPLES}/": "LABELS/"}
     assert set(differing(run, Location(example_build), placed)) == TIMED

@@ -76,13 +76,13 @@ def submit(head: dict[str, str], job: Sequence[object], *options: str) -> subpro
 def build(server: LoopbackServer, folder: Path, out: Path) -> list[object]:
     models = models_file(folder, server.openai_url, {"name": "writer", "max_in_flight": IN_FLIGHT})
     options = ("--passages", 8, "--section-pairs", 8, "--models", models, "--generator", "writer")
-    return ["jobs.cli", "build", "--labels", EXAMPLES.relative_to(REPOSITORY), "--out", out, *options]
+    return ["jobs.build_benchmark", "--labels", EXAMPLES.relative_to(REPOSITORY), "--out", out, *options]
 
 
 def sweep(server: LoopbackServer, folder: Path, out: Path, benchmark: Path) -> list[object]:
     models = models_file(folder, server.openai_url, {"name": "small", "max_in_flight": IN_FLIGHT})
     options = ("--resamples", 200, "--models", models, "--settings", "oracle")
-    return ["jobs.cli", "evaluate", "--benchmark", benchmark, "--out", out, *options]
+    return ["jobs.evaluate", "--benchmark", benchmark, "--out", out, *options]
 
 
 def stop_midway(head: dict[str, str], job: list[object], server: LoopbackServer, out: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_stopped_sweep_stops_asking_and_goes_on_when_submitted_again(
 
 
 def test_a_wrong_argument_ends_with_its_line_and_exit_code(head: dict[str, str], tmp_path: Path) -> None:
-    wrong = submit(head, ["jobs.cli", "build", "--labels", "examples/absent", "--out", tmp_path / "run"])
+    wrong = submit(head, ["jobs.build_benchmark", "--labels", "examples/absent", "--out", tmp_path / "run"])
     told = wrong.stdout + wrong.stderr
     assert wrong.returncode != 0 and "exit code 2" in told
     assert re.search(r"^error: .*examples/absent", told, re.MULTILINE)

@@ -64,9 +64,17 @@ class Block:
 
 
 def _arguments(words: list[str]) -> list[str]:
-    """Return the arguments of `python -m jobs.cli JOB …`."""
-    assert words[:3] == ["python", "-m", "jobs.cli"], words
-    return words[3:]
+    """Return the arguments of `python -m jobs.cli JOB …` or `python -m jobs.MODULE …`."""
+    assert words[:2] == ["python", "-m"], words
+    module = words[2].removeprefix("jobs.")
+    return words[3:] if module == "cli" else [_names()[module], *words[3:]]
+
+
+def _names() -> dict[str, str]:
+    """Return the names of the jobs on the command line, by their modules."""
+    from jobs.cli import _JOBS
+
+    return {target.partition(":")[0].removeprefix("jobs."): name for name, (target, _) in _JOBS.items()}
 
 
 def blocks(page: Path) -> list[Block]:

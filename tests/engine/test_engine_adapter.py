@@ -55,7 +55,7 @@ def adapter(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("adapter")
     pairs = pairs_file(folder / "pairs.jsonl")
     told = ("--questions", pairs, "--model", tiny.model, "--out", folder / "run")
-    run("jobs.cli", "finetune", *told, *OPTIONS)
+    run("jobs.finetune", *told, *OPTIONS)
     return folder / "run" / "adapter"
 
 
@@ -155,7 +155,7 @@ def test_weights_that_are_not_for_the_model_are_refused_and_others_go_on(adapted
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("indexes") / "guidelines"
     small = ("--chunk-size", 400, "--overlap", 50, "--words-only")
-    run("jobs.cli", "index", "--documents", GUIDELINES, "--out", out, *small)
+    run("jobs.build_index", "--documents", GUIDELINES, "--out", out, *small)
     return out
 
 
@@ -175,7 +175,7 @@ def test_the_comparison_searches_with_what_it_makes_up(
     out, few = tmp_path / "run", ("--sample", 3, "--resamples", 100, "--cpus", 1)
     ways = ("--strategies", "hypothetical_answer,qa_rag", "--postprocess", "none")
     told = ("--index", index, "--questions", QUESTIONS, "--out", out, "--models", models, "--hypothesis", "tuned")
-    run("jobs.cli", "evaluate-rag", *told, *ways, *few)
+    run("jobs.evaluate_rag", *told, *ways, *few)
     texts = {one.id: one.question for one in read_questions(str(QUESTIONS))[0]}
     answers, tuned = rows_of(out, "answers", RagAnswer), load_models(models)["tuned"]
     asked = {row.question_id: request(tuned, texts[row.question_id]).key for row in answers}

@@ -64,7 +64,7 @@ def build(engine: str, out: Path, *options: object) -> None:
     model = {"name": ENGINE, "model": MODEL, "base_url": f"{engine}/v1", "max_in_flight": 8, "max_tokens": 512}
     models = out.with_suffix(".yaml")
     models.write_text(yaml.safe_dump([{**model, "sampling": {"temperature": 1.0}}]))
-    line = ["-m", "jobs.cli", "build", "--out", out, "--models", models, "--cpus", 1, *AMOUNTS, *options]
+    line = ["-m", "jobs.build_benchmark", "--out", out, "--models", models, "--cpus", 1, *AMOUNTS, *options]
     done = subprocess.run(
         [sys.executable, *map(str, line)], cwd=REPOSITORY, capture_output=True, text=True, timeout=900
     )

@@ -20,7 +20,7 @@ SMALL = ("--twins", "4")
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "jobs.cli", "build", *map(str, arguments)]
+    return [sys.executable, "-m", "jobs.build_benchmark", *map(str, arguments)]
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -73,7 +73,7 @@ def server() -> Iterator[LoopbackServer]:
 
 def test_all_ways_by_the_built_in_rules(index: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    line = [sys.executable, "-m", "jobs.cli", "evaluate-rag", *map(str, arguments(index, out))]
+    line = [sys.executable, "-m", "jobs.evaluate_rag", *map(str, arguments(index, out))]
     done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     for number in (2, 3, 4, 5):

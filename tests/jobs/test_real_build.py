@@ -29,7 +29,7 @@ def labels(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="module")
 def run(labels: int, real_labels: Path, other_labels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("real") / "run"
-    line = [sys.executable, "-m", "jobs.cli", "build", "--labels", str(real_labels), str(other_labels)]
+    line = [sys.executable, "-m", "jobs.build_benchmark", "--labels", str(real_labels), str(other_labels)]
     done = subprocess.run(
         [*line, "--sample", str(labels), "--out", str(out)], cwd=REPOSITORY, capture_output=True, text=True, timeout=900
     )

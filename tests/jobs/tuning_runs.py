@@ -33,7 +33,7 @@ def tune(out: object, options: Sequence[str], *more: str) -> int:
 
 def begun(out: object, options: Sequence[str]) -> subprocess.Popen[str]:
     """The job in a process group of its own, with a checkpoint written and steps left."""
-    line = [sys.executable, "-m", "jobs.cli", "finetune", *options, "--out", str(out)]
+    line = [sys.executable, "-m", "jobs.finetune", *options, "--out", str(out)]
     process = subprocess.Popen(line, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True, start_new_session=True)
     end = time.monotonic() + 240
     while not checkpoints(out):

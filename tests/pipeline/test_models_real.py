@@ -47,8 +47,7 @@ def command(server: LoopbackServer, archive: Path, out: Path) -> list[str]:
     line = [
         sys.executable,
         "-m",
-        "jobs.cli",
-        "build",
+        "jobs.build_benchmark",
         "--labels",
         str(archive),
         "--sample",

@@ -63,7 +63,7 @@ def free_port() -> int:
 def running(folder: Path, *options: str, environment: dict[str, str] | None = None) -> Iterator[Service]:
     """The service with these options, once it is ready."""
     port, said, log = free_port(), folder / "said.txt", folder / "requests.jsonl"
-    line = [sys.executable, "-m", "jobs.cli", "serve", "--port", str(port), "--log", str(log), *options]
+    line = [sys.executable, "-m", "jobs.serve", "--port", str(port), "--log", str(log), *options]
     inherited = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"}
     with said.open("w") as stream:
         process = subprocess.Popen(
