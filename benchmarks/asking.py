@@ -3,12 +3,13 @@
     python -m benchmarks.asking [--waves 60]
 
 A server in its own process (tests/llm/loopback_server.py) answers after a fixed latency. The ideal is the time of 128
-slots that are always in use. Two measurements: the window from first request to last reply over the ideal, at 500 ms;
-and the requests a second that one core can send, by the CPU time of the client's process alone, without latency. The
-whole path renders prompts, computes keys, applies limits, counts costs, parses replies and stores them, with spans
-switched off and the garbage collector set as in the process of a run that asks; raw aiohttp sends prepared bytes. Exits
-1 where the whole path takes more than 1.05 times the ideal window, or sends fewer than 3,000 requests a second of CPU
-time.
+slots that are always in use. Three measurements: the window from first request to last reply over the ideal, at 500 ms;
+the requests a second that one core can send, by the CPU time of the client's process alone, without latency; and the
+window when a tenth of the requests gets 429 and must wait a second. The whole path renders prompts, computes keys,
+applies limits, counts costs, parses replies and stores them, with spans switched off and the garbage collector set as
+in the process of a run that asks; raw aiohttp sends prepared bytes. Exits 1 where the whole path takes more
+than 1.05 times the ideal window, sends fewer than 3,000 requests a second of CPU time, loses a row to 429s, or then
+takes more than 1.3 times the window without them plus a second.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Client = Callable[[str, int], Coroutine[Any, Any, int]]
 
 
 def measure(
-    name: str, client: Client, requests: int, latency: float, *, ideal_s: float = 0.0
+    name: str, client: Client, requests: int, latency: float, *flags: str, ideal_s: float = 0.0
 ) -> tuple[int, float, float]:
     """Send one client's requests, and print how fast it was.
 
@@ -51,7 +52,7 @@ def measure(
     the CPU seconds of the client.
     """
     ready_bodies(requests)
-    with server(latency) as url:
+    with server(latency, *flags) as url:
         answered, cpu_s = cpu_timed(lambda: asyncio.run(client(f"{url}/v1", requests)))
         with urllib.request.urlopen(f"{url}/seen") as reply:
             window_s = float(json.load(reply)["window_s"])
@@ -165,10 +166,22 @@ def throughput(requests: int = 5000, rounds: int = 3) -> bool:
     return requests / own_cpu >= LEAST_OF_A_CORE
 
 
+def refused(requests: int = 2000) -> bool:
+    """Return whether all rows are answered, in time, when a tenth of the requests must wait a second."""
+    print(f"{requests:,} requests, {IN_FLIGHT} in flight, 100 ms; then with 429 and Retry-After 1 for a tenth of them")
+    ideal = requests / IN_FLIGHT * 0.1
+    _, without, _ = measure("faultless", whole_path, requests, 0.1, ideal_s=ideal)
+    answered, delayed, _ = measure("delayed", whole_path, requests, 0.1, "--refuse-tenth", ideal_s=ideal)
+    allowed = 1.3 * without + 1
+    print(f"rows lost: {requests - answered}; window {delayed:.2f} s (at most {allowed:.2f} s)")
+    print(f"ratio delayed / allowed: {delayed / allowed:.2f}")
+    return answered == requests and delayed <= allowed
+
+
 def main(*, waves: int = 60) -> int:
     """Print the ratios."""
     collect_garbage_rarely()
-    kept = [window(waves), throughput()]
+    kept = [window(waves), throughput(), refused()]
     return int(not all(kept))
 
 

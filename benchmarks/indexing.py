@@ -1,11 +1,12 @@
-"""Labels into an index from their zips, and an update of ten labels.
+"""Labels into an index from their zips, over the way through a build; and an update of ten labels.
 
     python -m benchmarks.indexing
 
 Each command runs in a process of its own; its CPU seconds and its peak of resident memory are measured. `fdarx index`
-reads both bulk releases of the real data. The update is a release of the same labels in which ten have a newer version:
-only the chunks of these are new. Exits 1 where an update makes more than it must, or where `fdarx index` of both bulk
-releases takes a minute or more.
+reads both bulk releases of the real data; the other way is `fdarx build` of all types and routes by the built-in rules,
+then `fdarx index` of the run. Both make the same chunks. The update is a release of the same labels in which ten have a
+newer version: only the chunks of these are new. Exits 1 where the chunks differ, where an update makes more than it
+must, or where `fdarx index` of both bulk releases takes a minute or more.
 """
 
 from __future__ import annotations
@@ -80,16 +81,27 @@ def updated(folder: Path, labels: Sequence[bytes]) -> bool:
 
 
 def main() -> int:
-    """Print times and peaks."""
+    """Print times, peaks and ratios."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         start = perf_counter()
-        made, seconds, memory = measured("index", "--documents", *RELEASES, "--words-only", "--out", str(folder / "a"))
+        made, direct, memory = measured("index", "--documents", *RELEASES, "--words-only", "--out", str(folder / "a"))
         wall = perf_counter() - start
         labels = f"{made['documents']} labels, {made['chunks']:,} chunks"
-        print(f"fdarx index of {labels}: {wall:.1f} s (below {LIMIT_SECONDS}), {seconds:.1f} CPU s, {memory:.0f} MiB")
+        print(f"fdarx index of {labels}: {wall:.1f} s (below {LIMIT_SECONDS}), {direct:.1f} CPU s, {memory:.0f} MiB")
+        types = IndexReader.open(str(folder / "a")).filter_values("", 0)["document_type"]
+        everything = ("--document-types", *(kind.value for kind in types), "--exclude-routes", "none")
+        run_folder = str(folder / "run")
+        _, build, peak = measured(
+            "build", "--labels", *RELEASES, *everything, "--executor", "local", "--out", run_folder
+        )
+        second, index, more = measured("index", "--documents", run_folder, "--words-only", "--out", str(folder / "b"))
+        print(f"fdarx build {build:.1f} CPU s, {peak:.0f} MiB; fdarx index {index:.1f} CPU s, {more:.0f} MiB")
+        print(f"ratio of times: {direct / (build + index):.2f}, of peaks: {memory / max(peak, more):.2f}")
+        same = IndexReader.open(str(folder / "a")).manifest.same_content(IndexReader.open(str(folder / "b")).manifest)
+        print(f"same chunks: {'yes' if same else 'no'} ({made['chunks']:,} and {second['chunks']:,})")
         right = updated(folder, read_documents(RELEASES))
-    return int(not (right and wall < LIMIT_SECONDS))
+    return int(not (same and right and wall < LIMIT_SECONDS))
 
 
 if __name__ == "__main__":

@@ -361,9 +361,18 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each reply")
     parser.add_argument("--text", default='{"items": []}')
+    parser.add_argument("--refuse-tenth", action="store_true", help="429 with Retry-After 1 to a tenth of first calls")
     options = parser.parse_args()
     server = LoopbackServer(lambda body: options.text, options.latency, keep_calls=False, port=options.port)
+    if options.refuse_tenth:
+        server.faults = refuse_tenth
     asyncio.run(_forever(server))
+
+
+def refuse_tenth(call: Call) -> Fault | None:
+    """429 with Retry-After 1, at once, to the first call of one prompt in ten."""
+    refused = call.attempt == 1 and int(call.prompt, 16) % 10 == 0
+    return Fault(status=429, retry_after="1", latency=0.0) if refused else None
 
 
 if __name__ == "__main__":
