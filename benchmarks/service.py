@@ -1,4 +1,4 @@
-"""The service under load, compared with its model alone.
+"""The service under load, compared with its model alone, and with the method of QA-RAG's published code.
 
     python -m benchmarks.service [--index INDEX] [--seconds 8]
 
@@ -7,7 +7,8 @@ the service with BM25 and the strategy `question`: once with `baseline`, once wi
 after 300 ms (tests/llm/loopback_server.py). Each client sends its next question when it has received a reply; all
 questions differ. Clients and servers share this machine's cores, and the CPU time of the clients is printed. The
 model's own latency is measured with the same clients, which send it prompts of the same size.
-Exits 1 if a status is neither 200 nor 503, or if at 16 clients the service adds more than 25 ms (p50) to the
+benchmarks/service_seed.py answers the same questions with the same model, but reads the index from disk for every
+question. Exits 1 if a status is neither 200 nor 503, or if at 16 clients the service adds more than 25 ms (p50) to the
 model's own latency.
 """
 
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
@@ -27,7 +29,7 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from benchmarks import DATA, run
+from benchmarks import DATA, run, server_process
 from benchmarks.asking import server
 from fdarx_core.retrieval.index import IndexReader
 from jobs import cli
@@ -41,6 +43,8 @@ _SPREAD_S = 1.0
 _CONTEXTS = 6
 _SEARCH = ("--strategy", "question", "--retriever", "bm25", "--verifier", "exact")
 """The work of the gate is measured; a model that verifies would add its own latency to each answer."""
+_ECHO_CHARACTERS = 50_000
+"""Approximate size of a reply with six guideline chunks."""
 
 _ANSWER = (
     "FDA recommends that applicants describe the studies and their results in the submission [1][2]. "
@@ -155,7 +159,7 @@ def made_index(folder: str) -> str:
 
 
 def bodies(asked: list[str]) -> Iterator[bytes]:
-    """Return the bodies of the requests to the service."""
+    """Return the bodies of the requests to the service and to the published method."""
     return cycle([orjson.dumps({"question": question}) for question in asked])
 
 
@@ -169,8 +173,22 @@ def prompts(asked: list[str], index: IndexReader) -> Iterator[bytes]:
     )
 
 
+@contextmanager
+def published_method(folder: Path, index: IndexReader, llm: str) -> Iterator[str]:
+    """Run the published method over the same chunks; yield its address."""
+    from benchmarks import service_seed
+
+    service_seed.write(
+        folder, [{"title": chunk.title, "text": chunk.text} for chunk in index.chunks(range(len(index)))]
+    )
+    with server_process("benchmarks.service_seed", "--folder", str(folder), "--llm", llm) as line:
+        port, _, encoder = line.partition(" ")
+        print(f"published method: index read for every query, {encoder} loaded once, {LATENCY_S:g} s model")
+        yield f"http://127.0.0.1:{port}"
+
+
 def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bool:
-    """Measure the model alone and the service; return whether the service meets its bounds."""
+    """Measure the model alone, the service and the published method; return whether the service meets its bounds."""
     index = IndexReader.open(place)
     with server(LATENCY_S, "--text", _ANSWER) as llm:
         print(f"the model itself, {LATENCY_S:g} s")
@@ -181,11 +199,30 @@ def with_model(place: str, asked: list[str], folder: Path, seconds: float) -> bo
         with running(folder, "--index", place, *_SEARCH, "--models", str(models), "--answerer", "stub") as service:
             print(f"service, {LATENCY_S:g} s model")
             ours = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
+        with published_method(folder, index, f"{llm}/v1") as seed:
+            theirs = levels(seed, bodies(asked), FEW, seconds)
     added = {clients: ours[clients].ms(0.5) - own[clients].ms(0.5) for clients in FEW}
-    for clients, milliseconds in added.items():
-        print(f"added to the model's own latency at {clients} clients, p50: {milliseconds:.1f} ms")
-    print(f"at most {MOST_ADDED_MS:g} ms at 16 clients")
+    for clients in FEW:
+        _compare(ours[clients], theirs[clients], own[clients])
+    print(f"added to the model's own latency at 16 clients, p50: {added[16]:.1f} ms (at most {MOST_ADDED_MS:g})")
     return all(level.sound for level in ours.values()) and added[16] <= MOST_ADDED_MS
+
+
+def _compare(ours: Level, theirs: Level, own: Level) -> None:
+    ratio, rate = theirs.ms(0.5) / ours.ms(0.5), ours.rate / theirs.rate
+    added = [level.ms(0.5) - own.ms(0.5) for level in (theirs, ours)]
+    print(
+        f"{ours.clients} clients: latency of published method ÷ service, p50: {ratio:.2f}; answers a second, service ÷ "
+        f"published: {rate:.2f}; added to the model's {own.ms(0.5):.0f} ms: {added[0]:.1f} and {added[1]:.1f} ms"
+    )
+
+
+def client_cost(asked: list[str], seconds: float) -> None:
+    """Measure the clients against an endpoint that does nothing."""
+    with server(0.0, "--text", "x" * _ECHO_CHARACTERS) as bare:
+        print(f"clients against a bare endpoint, replies of {_ECHO_CHARACTERS:,} characters at once")
+        bodies_ = (orjson.dumps({"messages": [{"role": "user", "content": question}]}) for question in cycle(asked))
+        levels(f"{bare}/v1/chat/completions", bodies_, (16,), seconds)
 
 
 def main(*, index: str | None = None, seconds: float = 8.0) -> int:
@@ -197,6 +234,7 @@ def main(*, index: str | None = None, seconds: float = 8.0) -> int:
     print("  and the CPU time of the clients per request")
     with tempfile.TemporaryDirectory() as folder:
         place = index or made_index(folder)
+        client_cost(asked, seconds / 2)
         with running(Path(folder), "--index", place, *_SEARCH) as service:
             print("service, baseline")
             found = levels(f"{service.url}/v1/answers", bodies(asked), CLIENTS, seconds)
