@@ -1,4 +1,4 @@
-# make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | test-nightly | lint | docs | bench | lock:
+# make demo | serve | test | test-slow | test-service | test-cluster | test-models | test-engine | test-nightly | lint | docs | bench | bench-gpu | lock:
 # each sets up what it needs in .venv, from the hashed versions in locks/.
 PYTHON ?= python3
 PORT ?= 8000
@@ -31,7 +31,7 @@ endef
 # Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
 compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
 
-.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-engine-bare test-engine-served test-nightly lint docs bench lock clean
+.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-engine-bare test-engine-served test-nightly lint docs bench bench-gpu lock clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
@@ -115,6 +115,9 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.service
 	$(RUN) benchmarks.asking
 	$(RUN) benchmarks.throughput
+
+bench-gpu: $(VENV)/models  ## what local models do on a GPU, in shares of what the card can do; says what it skips, and why
+	$(RUN) benchmarks.gpu
 
 clean:
 	rm -rf $(VENV) .cache
