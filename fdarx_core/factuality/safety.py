@@ -89,7 +89,7 @@ class SafetyPassages:
         return []
 
 
-def safety_asked(answer: CheckedAnswer, passages: Sequence[Evidence]) -> dict[str, Any]:
+def safety_slots(answer: CheckedAnswer, passages: Sequence[Evidence]) -> dict[str, Any]:
     """Return the slots of the request that checks an answer; `read_safety` reads the response."""
     shown = [{"heading": passage.heading, "text": passage.text} for passage in passages]
     return {"question": answer.question, "answer": answer.answer, "passages": shown}

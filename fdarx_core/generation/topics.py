@@ -18,7 +18,7 @@ from functools import cache
 from fdarx_core.generation.label_reader import LabelReader, TopicAnswer
 from fdarx_core.generation.terminology import Topic, TopicTerm, fold, terms, terms_of
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.generation.topic_sections import KINDS, NEVER_REFUSED, SECTION_TOPICS, is_asked
+from fdarx_core.generation.topic_sections import NEVER_REFUSED, SECTION_TOPICS, TOPIC_KINDS, is_asked
 from fdarx_core.records import Label, Passage, content_id
 
 
@@ -53,7 +53,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
             asked
             and term is not None
             and reader.names_without_answer(topic, term)
-            and (only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope))
+            and (only is None or not reader.names_without_spaces(term, TOPIC_KINDS[topic.kind].scope))
         ):
             found.near.append(topic)
     return found
@@ -62,7 +62,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
 @cache
 def _all_topics() -> tuple[tuple[Topic, TopicTerm | None], ...]:
     found: list[tuple[Topic, TopicTerm | None]] = [(Topic("section", name), None) for name in SECTION_TOPICS]
-    for name, kind in KINDS.items():
+    for name, kind in TOPIC_KINDS.items():
         names = sorted({term.name for one in kind.terms for term in terms_of(one)})
         found += ((Topic(name, term), terms()[term]) for term in names if is_asked(name, term))
     return tuple(found)
