@@ -64,11 +64,11 @@ Group = tuple[str, str, Mask]
 """The keys group_by and group of the figures of a group, and its rows."""
 
 
-def type_groups(columns: ScoreColumns) -> list[Group]:
-    """Return a group for each question type, "answerable" for all types but refusal, and "all"."""
+def type_groups(columns: ScoreColumns) -> dict[str, Mask]:
+    """Return the rows of each question type, of "answerable" (all types but refusal), and of "all"."""
     by_type = {name: columns.is_in("type", name) for name in QUESTION_TYPES}
     together = {"answerable": answerable_questions(columns), "all": np.ones(columns.rows, dtype=np.bool_)}
-    return [("type", name, rows) for name, rows in (by_type | together).items()]
+    return by_type | together
 
 
 def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
@@ -136,7 +136,7 @@ def cell_figures(
         resamples: bootstrap resamples.
     """
     columns = ScoreColumns(rows)
-    types = {name: mask for _, name, mask in type_groups(columns)}
+    types = type_groups(columns)
     named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
     for by, name, mask in subgroups(columns, edges):
         listed = [*by_subgroup, *(CATEGORY_METRICS if by == "category" else ())]
@@ -222,8 +222,7 @@ def compare_pairs(
     found: list[Difference] = []
     for (a, b), wanted in pairs.items():
         columns = measured[a]
-        groups = {name: rows for _, name, rows in type_groups(columns)}
-        groups |= {topic: columns.is_in("category", topic) for topic in TOPICS}
+        groups = type_groups(columns) | {topic: columns.is_in("category", topic) for topic in TOPICS}
         slices = [(metrics[metric], groups[group]) for metric, group in wanted]
         differences = paired_differences(columns, measured[b], slices, seed=seed, resamples=resamples, flips=flips)
         found += [

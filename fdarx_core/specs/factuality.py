@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -16,8 +17,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.factuality.evidence.sources import EvidenceSource
     from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
-    from fdarx_core.records import CheckedAnswer, Reject
-    from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, ReferenceStatements
+    from fdarx_core.storage.checked_answers import AnswerSummary, ReferenceStatements
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
 _SPAN = "2014-2024"
@@ -96,17 +96,13 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.factuality.evidence.sources import parse_evidence
         from fdarx_core.factuality.scores import Weights
 
-        readers: dict[str | None, Callable[[str], object]] = {
-            "weights": Weights.read,
-            "years": first_and_last,
-            "evidence": parse_evidence,
-        }
-        readers[info.field_name](text)
+        readers = {"weights": Weights.read, "years": first_and_last, "evidence": parse_evidence}
+        readers[str(info.field_name)](text)
         return text
 
     @field_validator("entailment", mode="after")
     @classmethod
-    def _at_hand(cls, engine: str, info: ValidationInfo) -> str:
+    def _default_engine(cls, engine: str, info: ValidationInfo) -> str:
         if engine != "auto":
             return engine
         from fdarx_core.verify.nli_model import default_engine
@@ -124,6 +120,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.factuality.evidence.sources import open_evidence
         from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation
         from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
+        from fdarx_core.records import CheckedAnswer, Reject
         from fdarx_core.storage.checked_answers import open_answers, read_references
 
         setup = self.setup()
@@ -133,9 +130,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         clients = self.client_pool(FACTUALITY_RULES, setup.used, shared_fate=False, others=others)
         if setup.from_pubmed and setup.retriever:
             raise ValueError(f"--retriever {setup.retriever}: PubMed searches by itself; leave --retriever out")
-        source = None  # of PubMed
-        if not setup.from_pubmed:
-            source = open_evidence(setup.evidence, setup.directories, setup.retriever)
+        source = None if setup.from_pubmed else open_evidence(setup.evidence, setup.directories, setup.retriever)
         statements = read_references(self.references)
         answers = open_answers(self.predictions, statements)
         summary = answers.summary()
@@ -144,13 +139,16 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         rejects = [*statements.rejects, *source_rejects]
         intake = {**_counts(summary, statements, len(chosen)), "evidence_rejects": len(source_rejects)}
 
+        def is_taken(row: CheckedAnswer | Reject) -> bool:
+            return isinstance(row, Reject) or row.question_id in chosen
+
         return OpenedJob(
             config=self.identity(setup, source, summary),
             make=partial(
                 FactualityEvaluation,
                 clients=clients,
                 spec=setup,
-                rows=lambda: _rows(answers, chosen, rejects),
+                rows=lambda: chain(rejects, filter(is_taken, answers)),
                 input_info=intake,
                 seed=self.seed,
                 resamples=self.resamples,
@@ -270,13 +268,6 @@ def first_and_last(years: str) -> tuple[int, int]:
     if first > last:
         raise ValueError(f"write the first and the last year, as {_SPAN}")
     return first, last
-
-
-def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:
-    from fdarx_core.records import Reject
-
-    yield from rejects
-    yield from (answer for answer in answers if isinstance(answer, Reject) or answer.question_id in chosen)
 
 
 def _counts(summary: AnswerSummary, statements: ReferenceStatements, chosen: int) -> dict[str, dict[str, Any]]:

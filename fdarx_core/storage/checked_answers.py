@@ -74,13 +74,6 @@ class ReferenceStatements:
             nice_to_have=nice_to_have,
         )
 
-    def dataset_and_model(self, name: str) -> tuple[str, str]:
-        """Split the name of a file of answers, DATASET.MODEL where DATASET is a file of references."""
-        for dataset in self.datasets:
-            if name.startswith(f"{dataset}."):
-                return dataset, name.removeprefix(f"{dataset}.")
-        return "", name
-
 
 def read_references(addresses: Sequence[str]) -> ReferenceStatements:
     """Read files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have, in any case).
@@ -141,7 +134,9 @@ class AnswerSummary:
 
 
 def _answers_of_file(location: Location, statements: ReferenceStatements) -> Iterator[CheckedAnswer | Reject]:
-    dataset, model = statements.dataset_and_model(location.name.removesuffix(location.suffix))
+    name = location.name.removesuffix(location.suffix)  # DATASET.MODEL, or MODEL if there are no references of DATASET
+    dataset = next((dataset for dataset in statements.datasets if name.startswith(f"{dataset}.")), "")
+    model = name.removeprefix(f"{dataset}.") if dataset else name
 
     def parse(row: dict[str, Any]) -> CheckedAnswer:
         question = text_at(row, "question")
@@ -169,7 +164,7 @@ def _answers_of_file(location: Location, statements: ReferenceStatements) -> Ite
     return parse_rows(read_rows(location, _ANSWER_KEYS, blank=TEXT_KEYS), parse, stage=STAGE)
 
 
-def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
+def _evaluation_answers(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
     """Yield the answers of a run of `evaluate`."""
     dataset = str(run.info().get("benchmark", {}).get("name", ""))
     models = sorted({file.parent for file in run.file("predictions").list(recursive=True)})
@@ -196,7 +191,7 @@ def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
                 )
 
 
-def _compared(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
+def _comparison_answers(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
     """Yield the answers of a run of `evaluate-rag`."""
     for part in run.parts("questions"):
         questions = {row.id: row for row in read_records(part, RagQuestion)}
@@ -229,7 +224,9 @@ class CheckedAnswers:
             if isinstance(source, Location):
                 rows = _answers_of_file(source, self.statements)
             else:
-                rows = _evaluated(source) if source.info()["job"] == "evaluate" else _compared(source)
+                rows = (
+                    _evaluation_answers(source) if source.info()["job"] == "evaluate" else _comparison_answers(source)
+                )
             for row in rows:
                 if isinstance(row, Reject):
                     yield row

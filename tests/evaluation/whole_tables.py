@@ -13,7 +13,7 @@ from fdarx_core.evaluation.figures import (
     SUBGROUP_METRICS,
     CellKey,
     Edges,
-    Wanted,
+    MetricGroups,
     cell_figures,
     comparable_metrics,
     compare_pairs,
@@ -83,7 +83,7 @@ def compare_retrievers(
 
 def comparisons(
     cells: Mapping[CellKey, pa.Table],
-    metrics: Wanted = (),
+    metrics: MetricGroups = (),
     *,
     seed: int,
     resamples: int = RESAMPLES,
