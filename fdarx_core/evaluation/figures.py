@@ -105,8 +105,6 @@ def length_edges(tables: Iterable[pa.Table]) -> Edges:
 
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
-CATEGORY_METRICS = (HALLUCINATIONS,)
-"""Metrics on answerable and refusal questions together, which are also given by category."""
 RETRIEVAL_SUBGROUP_METRICS = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
 
 
@@ -139,7 +137,7 @@ def cell_figures(
     types = type_groups(columns)
     named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
     for by, name, mask in subgroups(columns, edges):
-        listed = [*by_subgroup, *(CATEGORY_METRICS if by == "category" else ())]
+        listed = [*by_subgroup, *([HALLUCINATIONS] if by == "category" else [])]
         named += [(by, name, (metrics[metric], mask)) for metric in listed if metric in metrics]
     estimates = _with_undecided(slice_sums(columns, [piece for *_, piece in named]), seed, resamples)
     return [

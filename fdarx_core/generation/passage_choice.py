@@ -156,7 +156,7 @@ def _related_passages(
 
 def _by_role(passages: Iterable[Passage], seed: int) -> dict[str, list[Passage]]:
     """Return the passages of each role of sections, in the order of a hash."""
-    groups: dict[str, list[Passage]] = defaultdict(list)
+    groups = defaultdict[str, list[Passage]](list)
     for passage in sorted(passages, key=lambda p: content_id(str(seed), p.set_id, str(p.doc_chunk_index))):
         groups[role_of(passage.core_code)].append(passage)
-    return dict(groups)
+    return groups

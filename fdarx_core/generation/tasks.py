@@ -119,7 +119,5 @@ def _written_items(reply: type[ReplyT], slots: Mapping[str, Any]) -> ReplyT:
 
 GENERATE_FACTUAL = writing_task("generate_factual", FactualReply)
 GENERATE_MULTIHOP = writing_task("generate_multihop", MultihopReply)
-TASKS: dict[str, Task[Any]] = {task.name: task for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP)}
-"""The built-in tasks; `writing.writing_tasks` has those of packages too."""
 RULES_VERSION = source_digest("fdarx_core.generation", "fdarx_core.baseline", "fdarx_core.text")
-"""A digest of the rules by which the baseline does these tasks, for `Baseline(TASKS, RULES_VERSION)`."""
+"""A digest of the rules by which the baseline does these tasks, see `build_steps.baseline`."""

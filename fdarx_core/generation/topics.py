@@ -122,20 +122,18 @@ def route_of(label: Label) -> str:
     return f"{route}, liquid" if drunk else route
 
 
-def shared_places(survey: TopicSurvey) -> TopicSurvey:
-    """Return a survey in which equal places are the same objects as in all others: a quarter of the memory.
+_places = cache(lambda: tuple(range(len(all_topics()))))
 
-    A survey that comes from another process or from a file has integers of its own, some 600 a label.
+
+def shared_places(survey: TopicSurvey) -> TopicSurvey:
+    """Return a survey whose integers are the same objects as in all others, which saves three quarters of the memory.
+
+    Without this, a survey from another process or a file has its own integers, some 600 for each label.
     """
     places = _places()
     every = (survey.answered, survey.silent, survey.near)
     answered, silent, near = ([places[one] for one in listed] for listed in every)
     return replace(survey, answered=answered, silent=silent, near=near)
-
-
-@cache
-def _places() -> tuple[int, ...]:
-    return tuple(range(len(all_topics())))
 
 
 _TELLING = ("partner", "risk", "reaction", "indication")

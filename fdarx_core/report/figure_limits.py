@@ -219,18 +219,19 @@ class FactualityChecks:
 
     def counted(self, answers: Iterable[ScoredAnswer]) -> Iterator[ScoredAnswer]:
         """Yield the answers, and count each."""
-        for answer in answers:
-            self._add(answer)
-            yield answer
+        for answered in answers:
+            self.answers += answered.answer.outcome == "answered"
+            failures = (
+                entry.partition(_CLAIMS_FAILED)[2] for entry in answered.score.unscored if _CLAIMS_FAILED in entry
+            )
+            self.unread.update({failure.partition(":")[0] for failure in failures})
+            if self.method.engine != ENGINE.name:
+                self._check_pairs(answered)
+            yield answered
 
-    def _add(self, one: ScoredAnswer) -> None:
-        self.answers += one.answer.outcome == "answered"
-        failures = (entry.partition(_CLAIMS_FAILED)[2] for entry in one.score.unscored if _CLAIMS_FAILED in entry)
-        self.unread.update({failure.partition(":")[0] for failure in failures})
-        if self.method.engine == ENGINE.name:
-            return
-        claims = {claim.id: claim for claim in one.claims}
-        for pair in one.pairs:
+    def _check_pairs(self, answered: ScoredAnswer) -> None:
+        claims = {claim.id: claim for claim in answered.claims}
+        for pair in answered.pairs:
             if pair.engine != self.method.engine or (pair.kind == "evidence" and not pair.evidence_id):
                 continue
             self.pairs += 1
@@ -238,11 +239,11 @@ class FactualityChecks:
             if pair.entailment is None:
                 self.unjudged[pair.reason.partition(":")[0]] += 1
             elif pair.kind == "evidence" and verdict in (SUPPORTED, CONTRADICTED, UNSUPPORTED):
-                quoted = quoted_span(claims[pair.claim_id].text, one.evidence[pair.evidence_id].text) is not None
+                quoted = quoted_span(claims[pair.claim_id].text, answered.evidence[pair.evidence_id].text) is not None
                 self.quoted += quoted
                 self.denied += quoted and verdict != SUPPORTED
-        if one.answer.model == self.method.engine:
-            self.own.add(one.answer.model)
+        if answered.answer.model == self.method.engine:
+            self.own.add(answered.answer.model)
 
     def sentences(self) -> list[str]:
         """Return what limits the figures."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.storage.checked_answers import AnswerSummary, ReferenceStatements
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
-_SPAN = "2014-2024"
+_DEFAULT_YEARS = "2014-2024"
 _NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email"}
 _IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores", "rxnorm"}
 
@@ -78,7 +78,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     rxnorm: str | None = None
     """RxNorm's names of drugs, a folder or zip of `fdarx fetch --names`, for names that the labels of --safety do not
     have (mostly brands)"""
-    years: str = _SPAN
+    years: str = _DEFAULT_YEARS
     """years of publication of the PubMed articles"""
     pubmed_url: str | None = None
     """address of Entrez, if it is not NCBI's"""
@@ -162,7 +162,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         )
 
     def setup(self) -> FactualitySetup:
-        """Return what is scored and how. Raises ModelsError, ModelMissing, StorageError and ValueError as `open`."""
+        """Return the engines, models and thresholds of the run. Raises errors as `open` does."""
         from fdarx_core.factuality.scores import ScoringMethod, Weights
         from fdarx_core.llm import ModelsError
         from fdarx_core.pipeline.factuality_steps import FactualitySetup
@@ -266,7 +266,7 @@ def first_and_last(years: str) -> tuple[int, int]:
     found = _YEARS.fullmatch(years.strip())
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if first > last:
-        raise ValueError(f"write the first and the last year, as {_SPAN}")
+        raise ValueError(f"write the first and the last year, as {_DEFAULT_YEARS}")
     return first, last
 
 

@@ -44,12 +44,12 @@ _REFERENCES = ("references", "reference", "ground_truths", "ground_truth", "gold
 
 
 def normalized_question(question: str) -> str:
-    """Return the words and numbers of a question, by which questions are the same whatever their case and signs."""
+    """Return the words and numbers of a question in lower case; equal results mean the same question."""
     return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", question).casefold()))
 
 
 StatementsRow: TypeAlias = tuple[str, str, list[str], list[str]]
-"""What is known of one question: its dataset, an expert's answer or "", must-have and nice-to-have statements."""
+"""The reference statements on one question: dataset, an expert's answer or "", must-have, nice-to-have statements."""
 
 
 @dataclass(slots=True)
@@ -112,8 +112,8 @@ def read_references(addresses: Sequence[str]) -> ReferenceStatements:
 class AnswerSummary:
     """Counts over all rows.
 
-    `statements` counts the rows of statements on whose question there is an answer. `digest` is of all answers with
-    their statements, in their order.
+    `with_statements` counts the answers that have reference statements, `statements` the questions with statements that
+    have an answer. `digest` is that of all answers with their statements, in order.
     """
 
     rows: int = 0
@@ -284,7 +284,7 @@ def open_answers(addresses: Sequence[str], statements: ReferenceStatements) -> C
             needed = "--predictions takes one of evaluate or evaluate-rag"
             raise StorageError(f"{address} is a run of {info['job']}; {needed}")
         if not run.complete:
-            raise StorageError(f"{address} is {info['status']}: not all is answered; finish it with its own command")
+            raise StorageError(f"{address} is {info['status']}, with answers missing; repeat its command to finish it")
         sources.append(run)
     return CheckedAnswers(sources, statements)
 
