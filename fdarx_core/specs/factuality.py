@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -96,8 +96,12 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.factuality.evidence.sources import parse_evidence
         from fdarx_core.factuality.scores import Weights
 
-        readers = {"weights": Weights.read, "years": first_and_last, "evidence": parse_evidence}
-        readers[str(info.field_name)](text)
+        readers: dict[str | None, Callable[[str], object]] = {
+            "weights": Weights.read,
+            "years": first_and_last,
+            "evidence": parse_evidence,
+        }
+        readers[info.field_name](text)
         return text
 
     @field_validator("entailment", mode="after")
