@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fdarx_core.documents import READ_ENDINGS
-from fdarx_core.documents.isolated import DEFAULT_LIMITS, IsolatedParser, ParsingLimits, ParsingResult
+from fdarx_core.documents.isolated import IsolatedParser, ParsingLimits, ParsingResult
 from fdarx_core.documents.uploads import as_upload
 from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.pipeline.local import LocalExecutor
@@ -63,7 +63,7 @@ def upload_name(file_name: str) -> str:
 class UploadIndexer:
     """Adds uploaded files to indexes. Files are read in processes of their own, several at a time."""
 
-    def __init__(self, limits: ParsingLimits = DEFAULT_LIMITS, cosine_model: str | None = None) -> None:
+    def __init__(self, limits: ParsingLimits, cosine_model: str | None = None) -> None:
         """`cosine_model` is the directory of the indexes' embedding model; None: MiniLM, where it is installed."""
         self._parser, self._cosine_model = IsolatedParser(limits), cosine_model
 

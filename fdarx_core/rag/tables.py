@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fdarx_core.evaluation.tables import BASELINE, ResultTable, build_table, unscored_notes
+from fdarx_core.evaluation.tables import ResultTable, build_table, unscored_notes
+from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.strategies import ABLATIONS
 from fdarx_core.records import Estimate, Figure, RagUsage
 
