@@ -11,7 +11,7 @@ from pydantic import Field
 from fdarx_core.evaluation.figures import MIN_QUESTIONS, compared_metrics
 from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
-from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
+from fdarx_core.report.evaluation_page import build_comparison_page, mismatch_notes, named_figure, run_names
 from fdarx_core.report.figure_limits import ungraded_notes
 from fdarx_core.report.page_engine import SIGNIFICANT, by_significance
 from fdarx_core.specs.options import JobConfig, Names, one_of
@@ -63,12 +63,12 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     if len(opened) == 1 and len({cell["model"] for cell in opened[0].info()["cells"]}) < 2:
         stop(f"{opened[0].root} holds only one model; give at least two runs")
     names = run_names(opened)
-    compared, obstacles = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
+    compared, mismatches = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     if config.out:
-        Location(config.out).write_text(build_comparison_page(opened, compared, obstacles))
+        Location(config.out).write_text(build_comparison_page(opened, compared, mismatches))
     figures_by_run = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
     figures = [named_figure(name, one) for name, rows in zip(names, figures_by_run, strict=True) for one in rows]
-    not_compared = [*barrier_notes(obstacles), *ungraded_notes(names, figures_by_run)]
+    not_compared = [*mismatch_notes(mismatches), *ungraded_notes(names, figures_by_run)]
     if config.as_json:
         result = {
             "runs": dict(zip(names, map(str, runs), strict=True)),

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fdarx_core.evaluation.figures import Barrier, CellKey, alike_pairs, barrier, compare_pairs, comparison_pairs
+from fdarx_core.evaluation.figures import CellKey, Mismatch, comparable_metrics, compare_pairs, mismatch, related_pairs
 from fdarx_core.evaluation.metrics import SCORE_METRICS
 from fdarx_core.evaluation.scoring import MARKED
 from fdarx_core.evaluation.settings import SETTINGS, is_due, needs_whole_label
@@ -320,7 +320,7 @@ def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> N
 
 def compare_runs(
     runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int
-) -> tuple[list[Difference], list[Barrier]]:
+) -> tuple[list[Difference], list[Mismatch]]:
     """Compare cells of different runs in the same setting, on the questions that both have; of a single run, the cells
     of different models.
 
@@ -347,8 +347,8 @@ def compare_runs(
     def wanted(a: CellKey, b: CellKey) -> bool:
         return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])
 
-    pairs = [pair for pair in alike_pairs(cells) if wanted(*pair)]
-    metrics_of_pairs = comparison_pairs(pairs, cells)
+    pairs = [pair for pair in related_pairs(cells) if wanted(*pair)]
+    metrics_of_pairs = comparable_metrics(pairs, cells)
     compared = compare_pairs(tables, metrics_of_pairs, SCORE_METRICS, seed=seed, resamples=resamples)
-    found = (barrier(cells[a], cells[b]) for a, b in pairs)
+    found = (mismatch(cells[a], cells[b]) for a, b in pairs)
     return compared, [kept for kept in found if kept is not None]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fdarx_core.evaluation.figures import Barrier
+from fdarx_core.evaluation.figures import Mismatch
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.evaluation.tables import (
     added_metrics_table,
@@ -209,11 +209,11 @@ def _share(estimate: Estimate) -> str:
 
 
 def build_comparison_page(
-    runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = (), barriers: Sequence[Barrier] = ()
+    runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = (), mismatches: Sequence[Mismatch] = ()
 ) -> str:
     """Return the page with the rows of all runs in Tables 1 and 2, and the differences between cells of two runs.
 
-    In `comparisons` models are named by `row_name`, with the names that `run_names` gives. `barriers` say which cells
+    In `comparisons` models are named by `row_name`, with the names that `run_names` gives. `mismatches` say which cells
     are not compared, and why.
     """
     names = run_names(runs)
@@ -227,7 +227,7 @@ def build_comparison_page(
     return render_page(
         "compare.html.j2",
         names=names,
-        warnings=[*warnings, *barrier_notes(barriers), *ungraded],
+        warnings=[*warnings, *mismatch_notes(mismatches), *ungraded],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,
         tables=[one for one in tables if one.table.rows],
@@ -252,11 +252,11 @@ def named_figure(run: str, figure: Figure) -> Figure:
     return replace(figure, keys={**figure.keys, name: row_name(run, figure.keys[name])})
 
 
-def barrier_notes(found: Sequence[Barrier]) -> list[str]:
+def mismatch_notes(found: Sequence[Mismatch]) -> list[str]:
     """Return in words what is not compared and why, one note for each reason, and how to grade again."""
-    groups: dict[tuple[str, str], list[Barrier]] = defaultdict(list)
-    for barrier in found:
-        groups[barrier.kind, barrier.reason].append(barrier)
+    groups: dict[tuple[str, str], list[Mismatch]] = defaultdict(list)
+    for mismatch in found:
+        groups[mismatch.kind, mismatch.reason].append(mismatch)
     notes = []
     for (kind, reason), listed in groups.items():
         first, second = (_named(it.model, it.setting, it.retriever) for it in (listed[0].first, listed[0].second))
