@@ -14,12 +14,13 @@ from fdarx_core.records import Difference, Figure
 from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
 from fdarx_core.report.figure_limits import ungraded_notes
 from fdarx_core.report.page_engine import SIGNIFICANT, by_significance
+from fdarx_core.report.result_sentences import hallucination_sentence
 from fdarx_core.specs.options import JobConfig, Names, one_of
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
-from jobs.evaluate import print_tables
-from jobs.output import print_json
+from jobs.evaluate import evaluation_tables
+from jobs.output import print_json, tell_result, tell_tables
 
 _MAX_ROWS = 20
 
@@ -80,8 +81,8 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         print_json(result)
         return 0
     _print_comparison(figures, [run.info()["config"]["judge"] for run in opened], compared, not_compared, config)
-    if config.out:
-        print(f"\npage  {config.out}")
+    group = config.topic[0] if len(config.topic) == 1 else "all"
+    tell_result(hallucination_sentence(compared, group), config.out or "")
     return 0
 
 
@@ -92,7 +93,7 @@ def _print_comparison(
     not_compared: Sequence[str],
     config: CompareConfig,
 ) -> None:
-    print_tables(figures, ", ".join(dict.fromkeys(judges)))
+    tell_tables(evaluation_tables(figures, ", ".join(dict.fromkeys(judges))), verbose=config.verbose)
     for note in not_compared:
         print(f"\n{note}")
     if not compared and not not_compared:

@@ -9,6 +9,7 @@ from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, bars
 from fdarx_core.report.page_engine import SIGNIFICANT, FigurePanel, TableBlock, by_significance, duration, render_page
+from fdarx_core.report.result_sentences import difference_sentence
 
 METRIC_NAMES: dict[str, str] = {
     **{metric: name for name, metric in CONTEXT},
@@ -84,6 +85,16 @@ def _key(row: RagAnswer | RagScore) -> tuple[str, str, str]:
     return row.question_id, row.strategy, row.model
 
 
+def rag_sentence(differences: Sequence[Difference], names: ComparisonNames) -> str:
+    """Return in words whether a strategy is better than the question alone; "" where nothing was compared."""
+    found = [one for one in differences if one.keys["postprocess"] == names.main]
+    found = [one for one in found if one.first["strategy"] not in names.ablations]
+    metric = next((name for name in METRIC_NAMES if any(one.metric == name for one in found)), "")
+    rate = METRIC_NAMES.get(metric, "").lower()
+    compared = [one for one in found if one.metric == metric]
+    return difference_sentence(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
+
+
 def rag_page(
     info: Mapping[str, Any],
     names: ComparisonNames,
@@ -106,6 +117,7 @@ def rag_page(
     return render_page(
         "rag.html.j2",
         info=info,
+        result=rag_sentence(differences, names),
         took=duration(info),
         questions=len(questions),
         strategies=list(dict.fromkeys(names.title(figure.keys["strategy"]) for figure in figures)),
