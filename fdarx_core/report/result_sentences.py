@@ -10,6 +10,7 @@ from fdarx_core.evaluation.bootstrap import holm
 from fdarx_core.evaluation.metrics import HALLUCINATIONS
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.records import Difference, Estimate
+from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES
 from fdarx_core.report.evaluation_figures import FULL_LABEL, Condition, EvaluationTables
 from fdarx_core.report.figure_limits import is_comparable
 from fdarx_core.report.page_engine import (
@@ -49,8 +50,8 @@ def result_sentence(sheets: EvaluationTables) -> str:
     if asked and not answered:
         if any(cell.answered or cell.refused for cell in asked):
             return "No accuracy can be given: too many replies are unusable, or too many answers have no verdict."
-        reasons = dict.fromkeys(f"{cell.model}: {cell.reason}" for cell in asked if cell.reason)
-        return f"No model answered a question{' (' * bool(reasons)}{'; '.join(reasons)}{')' * bool(reasons)}."
+        reason = next((cell.reason for cell in asked if cell.reason), "")
+        return f"No model answered a question{f'. The first reason is: {reason}' * bool(reason)}."
     recalls = [
         (figure.keys["retriever"], figure.value, figure)
         for figure in sheets.figures
@@ -91,7 +92,8 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
     if len(best) == 1:
         of_graded = f"{share}; {percent(accuracy)} of the {accuracy.rows:,} that were graded"
         share = of_graded if accuracy.unscored else percent(accuracy)
-    return f"{who} {correct:,} of {asked:,} factual and multi-hop questions correctly {where} ({share})"
+    types = listed([QUESTION_TYPES[name].title.lower() for name in ANSWERABLE_TYPES if sheets.questions[name]])
+    return f"{who} {correct:,} of {asked:,} {types} questions correctly {where} ({share})"
 
 
 def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, Estimate]]:
@@ -141,7 +143,7 @@ def difference_sentence(
     several = f" ({shown:,} of {plural(len(ranked), 'comparison')} show a difference)" * (len(ranked) > 1)
     p, one = ranked[0]
     first, second, value = name(one.first), name(one.second), one.value or 0.0
-    chance = "" if one.p is None else f" (p {p:.3f})"
+    chance = "" if one.p is None else f", p {p:.3f}"
     if shown:
         low, high = sorted(abs(bound or 0.0) for bound in (one.low, one.high))
         first, second = (first, second) if value > 0 else (second, first)
@@ -154,7 +156,7 @@ def difference_sentence(
     seen = " ".join(value_and_interval(one, signed))
     return (
         f"No difference in {rate} between {first} and {second} is shown with {plural(one.rows, 'question')}"
-        f"{f' {where}' * bool(where)}: {seen}{chance}{enough}{several}."
+        f"{f' {where}' * bool(where)}: {first} − {second} is {seen}{chance}{enough}{several}."
     )
 
 
