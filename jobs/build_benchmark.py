@@ -44,20 +44,19 @@ def _tell(run: RunDirectory, config: BuildSpec) -> int:
     if config.as_json:
         print_json(run_result(run))
     else:
-        _tell_result(info, run, verbose=config.verbose)
+        _tell_result(info, run)
     return 0 if sum(info["questions"].values()) else NO_QUESTIONS
 
 
-def _tell_result(info: dict[str, Any], run: RunDirectory, *, verbose: bool) -> None:
+def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
     from fdarx_core.report.page_engine import readable
     from fdarx_core.report.retention import heavy_loss_lines, main_reasons, missing_lines, unusable_lines
     from jobs.output import tell_result
 
     total = sum(info["questions"].values())
-    audit = info.get("audit", {})
-    if audit.get("failed"):
+    if failed := info.get("audit", {}).get("failed"):
         print("\nTHE ARTIFACT AUDIT FAILED. The questions alone give away more than the bounds allow:")
-        print("\n".join(f"  {message}" for message in audit["failed"]))
+        print("\n".join(f"  {message}" for message in failed))
     print()
     if effective := sum(info.get("effective_size", {}).values()):
         print(f"  {effective:,} distinct combinations of drug, topic and gold answer")
@@ -70,16 +69,12 @@ def _tell_result(info: dict[str, Any], run: RunDirectory, *, verbose: bool) -> N
         reasons = ", ".join(f"{one['rows']:,} {readable(one['reason'])}" for one in rejected)
         counts = f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected"
         print(f"{counts}{': ' * bool(reasons)}{reasons}")
-    for row in info.get("agreement", []):
-        print(f"  {row['stage']:<12} {_agreement_text(row)}")
     for row in info["asked"]:
         if row["endpoint"] != "baseline":
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
             tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
             batched = f" ({row['batched']:,} in batches)" if row["batched"] else ""
             print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests{batched}, {tokens}{cost}")
-    if verbose:
-        _tell_audit(audit)
     if not total:
         reasons = " ".join(main_reasons(info)) or "No row was rejected."
         print(f"error: no question passed. {reasons}", file=sys.stderr)
@@ -97,33 +92,6 @@ def _tell_splits(info: dict[str, Any]) -> None:
         print(f"  {test:,} in the test split, {dev:,} in dev (labels: {len(splits.dev):,}, drugs: {splits.drugs})")
     if splits.note:
         print(f"  {splits.note}")
-
-
-def _agreement_text(row: dict[str, Any]) -> str:
-    """Return the agreement of a stage's votes in words."""
-    votes = f"{row['votes']:,} votes, {row['unscored']:,} unscored"
-    if row["unanimous"] is None:
-        return f"{votes}; no question has two scored votes"
-    alpha = "undefined, all votes are equal" if row["alpha"] is None else f"{row['alpha']:.2f}"
-    return f"{votes}; {row['unanimous']:.1%} of {row['questions']:,} questions unanimous, Krippendorff's alpha {alpha}"
-
-
-def _tell_audit(audit: dict[str, Any]) -> None:
-    from fdarx_core.storage.dataset_card import audit_row
-
-    if not audit.get("figures"):
-        return
-    rows = [audit_row(figure) for figure in audit["figures"]]
-    measured = [row for row in rows if row.value]
-    print("artifact audit: what the questions give away without the labels, with 95 % intervals")
-    if audit.get("note"):
-        print(f"  {audit['note']}")
-    for row in measured:
-        print(
-            f"  {row.value:>6}  {row.interval:<16}  {row.name}" + (f"; the bound is {row.bound}" if row.bound else "")
-        )
-    if unmeasured := [row for row in rows if not row.value]:
-        print(f"  {len(unmeasured)} figures are not measured, for example because {unmeasured[0].reason}")
 
 
 if __name__ == "__main__":

@@ -122,30 +122,22 @@ def table_text(grid: ResultTable, width: int = 100) -> str:
 
 
 def _blocks(grid: ResultTable, width: int) -> list[str]:
-    """Return the table in texts: as many columns beside each other as fit, of one group where they all fit."""
+    """Return the table in texts: as many columns beside each other as fit."""
     import pandas as pd  # takes longer to import than most commands without a table
 
     cells = [[with_bounds(entry) for entry in entries] for _, entries in grid.rows]
     header = pd.MultiIndex.from_tuples(grid.columns, names=["", grid.stub])
     frame = pd.DataFrame(cells, [name for name, _ in grid.rows], header)
-
-    def text(first: int, last: int) -> str:
-        return str(frame.iloc[:, first:last].to_string())
-
-    def fits(first: int, last: int) -> bool:
-        return max(map(len, text(first, last).splitlines())) <= width
-
-    texts, first = list[tuple[int, int]](), 0
-    for _, count in grid.header_groups():
-        pieces = [count] if fits(first, first + count) else [1] * count
-        for piece in pieces:
-            start = texts[-1][0] if texts else first
-            if texts and fits(start, first + piece):
-                texts[-1] = start, first + piece
-            else:
-                texts.append((first, first + piece))
-            first += piece
-    return [text(*piece) for piece in texts] if grid.rows else []
+    texts: list[str] = []
+    first = 0
+    for last in range(1, len(grid.columns) + 1 if grid.rows else 0):
+        beside = frame.iloc[:, first:last].to_string()
+        if texts and max(map(len, beside.splitlines())) <= width:
+            texts[-1] = beside
+        else:
+            first = last - 1
+            texts.append(frame.iloc[:, first:last].to_string())
+    return texts
 
 
 BASELINE = "baseline"

@@ -75,10 +75,7 @@ class RagEvaluation(PipelineJob):
         return self.publish_parts(ended, about, self._write)
 
     def _write(self, info: Mapping[str, Any]) -> str:
-        """Write figures, differences and usage as Parquet, the figures as metrics.json too, and report.html.
-
-        Returns the result in words.
-        """
+        """Write figures, differences, usage, metrics.json and report.html; return the result in words."""
         run, parts, numbers = self.run, self.parts, self.numbers
         bootstrap = {"seed": self.seed, "resamples": self.resamples}
         answers = parts.read_all("answers", numbers, RagAnswer)

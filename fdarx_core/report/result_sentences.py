@@ -9,11 +9,13 @@ from statistics import NormalDist
 from fdarx_core.evaluation.bootstrap import holm
 from fdarx_core.evaluation.metrics import HALLUCINATIONS
 from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.evaluation.tables import select
 from fdarx_core.records import Difference, Estimate
 from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES
 from fdarx_core.report.evaluation_figures import FULL_LABEL, Condition, EvaluationTables
 from fdarx_core.report.figure_limits import is_comparable
 from fdarx_core.report.page_engine import (
+    PAGE_WORDS,
     SIGNIFICANT,
     listed,
     plural,
@@ -23,11 +25,6 @@ from fdarx_core.report.page_engine import (
     value_and_interval,
 )
 
-RESULT_SETTINGS = {
-    "full_label": "from the whole label",
-    "oracle": "from the gold passages",
-    "closed_book": "from memory",
-}
 POWER = 0.8
 LEAST_DIFFERENCE = 0.01
 """The smallest difference for which `questions_needed` is computed."""
@@ -40,11 +37,10 @@ def result_sentence(sheets: EvaluationTables) -> str:
     """
     asked = [cell for cell in sheets.cells if cell.status != "skipped"]
     imported = [
-        f"{model} answers {percent(accuracy)} of the graded questions correctly "
-        f"in the setting {setting_name(*condition)}"
+        f"{model} answers {percent(one)} of the graded questions correctly in the setting {setting_name(*condition)}"
         for condition in sheets.conditions
         if condition[0] not in SETTINGS  # of answers that other programs made
-        for model, accuracy in _graded(sheets, condition)
+        for model, one in _graded(sheets, condition)
     ]
     answered = [*filter(None, [_accuracy_clause(sheets)]), *imported]
     if asked and not answered:
@@ -52,18 +48,12 @@ def result_sentence(sheets: EvaluationTables) -> str:
             return "No accuracy can be given: too many replies are unusable, or too many answers have no verdict."
         reason = next((cell.reason for cell in asked if cell.reason), "")
         return f"No model answered a question{f'. The first reason is: {reason}' * bool(reason)}."
-    recalls = [
-        (figure.keys["retriever"], figure.value, figure)
-        for figure in sheets.figures
-        if not figure.keys["model"] and figure.keys["group_by"] == "type" and figure.value is not None
-        if (figure.metric, figure.keys["group"]) == ("recall_5", "answerable")
-    ]
-    if recalls:
-        best = max(value for _, value, _ in recalls)
-        names = [name for name, value, _ in recalls if value == best]
-        share = percent(next(figure for _, value, figure in recalls if value == best))
+    found = select(sheets.figures, "recall_5", model="", group_by="type", group="answerable")
+    if recalls := [(one.value, one) for one in found if one.value is not None]:
+        best, figure = max(recalls, key=lambda item: item[0])
+        names = [one.keys["retriever"] for value, one in recalls if value == best]
         verb = "finds" if len(names) == 1 else "each find"
-        answered.append(f"{listed(names)} {verb} {share} of the gold passages among the first five")
+        answered.append(f"{listed(names)} {verb} {percent(figure)} of the gold passages among the first five")
     clauses = f"{'; '.join(answered)}." if answered else ""
     return f"{clauses} {hallucination_sentence(sheets.comparisons)}".strip()
 
@@ -80,16 +70,15 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
     }
     correct, asked, accuracy = max(counts.values(), key=lambda count: count[0] / count[1])
     best = [model for model, count in counts.items() if count[:2] == (correct, asked)]
-    where = RESULT_SETTINGS.get(condition[0], f"in the setting {setting_name(*condition)}")
+    where = PAGE_WORDS["settings_in_sentences"].get(condition[0], f"in the setting {setting_name(*condition)}")
     cells = [cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (best[0], *condition)]
     if condition == FULL_LABEL and cells[0].cut:
         where = f"from the label, which was cut for {cells[0].cut:,} questions"
+    share = f"{100 * correct / asked:.0f} %"
     if len(best) > 1:
         who = f"{listed(best)} are equal{f', the best of {len(counts)}' * (len(counts) > len(best))}: each answers"
     else:
         who = f"{best[0]}{f' (the best of {len(counts)})' * (len(counts) > 1)} answers"
-    share = f"{100 * correct / asked:.0f} %"
-    if len(best) == 1:
         of_graded = f"{share}; {percent(accuracy)} of the {accuracy.rows:,} that were graded"
         share = of_graded if accuracy.unscored else percent(accuracy)
     types = listed([QUESTION_TYPES[name].title.lower() for name in ANSWERABLE_TYPES if sheets.questions[name]])
@@ -114,7 +103,7 @@ def hallucination_sentence(comparisons: Sequence[Difference], group: str = "all"
     found = [one for one in rates if one.first["model"] != one.second["model"]]
     conditions = {(one.first["setting"], one.first["retriever"]) for one in found}
     condition = FULL_LABEL if FULL_LABEL in conditions else max(conditions, key=setting_order, default=FULL_LABEL)
-    where = RESULT_SETTINGS.get(condition[0], f"in the setting {setting_name(*condition)}")
+    where = PAGE_WORDS["settings_in_sentences"].get(condition[0], f"in the setting {setting_name(*condition)}")
     where += f", on {group}," if group != "all" else ""
     here = [one for one in found if (one.first["setting"], one.first["retriever"]) == condition]
     return difference_sentence(here, lambda side: side["model"], "hallucinates more", "hallucination rate", where)
@@ -130,10 +119,8 @@ def difference_sentence(
 
     Args:
         comparisons: the differences; those without a p value are judged by their intervals.
-        name: returns the name of a side.
-        more: what the side with the larger value does, such as "hallucinates more".
-        rate: the name of the rate.
-        where: in which setting.
+        name: returns the name of a side, which does `more`, such as "hallucinates more", where its `rate` is higher.
+        more, rate, where: words, the last for the setting.
     """
     if not comparisons:
         return ""
