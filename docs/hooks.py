@@ -15,7 +15,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import fdarx_core
-from fdarx_core import records
 from jobs import cli
 
 _REPOSITORY = Path(__file__).parent.parent
@@ -36,7 +35,7 @@ _RETURNED = ("fdarx_core.storage.RunDirectory", "fdarx_core.verify.Verdict")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/."""
     pages = {page: (_REPOSITORY / source).read_text("utf-8") for source, page in _INCLUDED.items()}
-    pages |= {"command-line.md": cli.reference(), "api.md": _api_page(), "records.md": _records_page()}
+    pages |= {"command-line.md": cli.reference(), "api.md": _api_page()}
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
     return files
@@ -70,13 +69,6 @@ def _api_page() -> str:
         parts.append(_documented(f"fdarx.{name}", f"{module}.{name}"))
     parts += [_documented(path.rpartition(".")[2], path) for path in _RETURNED]
     return "\n\n".join(parts)
-
-
-def _records_page() -> str:
-    """Return the page of the records, which are the rows of a run's files."""
-    intro = "The typed rows of the files of a [run](run-directory.md), in `fdarx_core.records`."
-    names = [name for name, value in vars(records).items() if isinstance(value, type)]
-    return "\n\n".join(["# Records", intro, *(_documented(name, f"fdarx_core.records.{name}") for name in names)])
 
 
 def _documented(title: str, path: str) -> str:
