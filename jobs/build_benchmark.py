@@ -58,8 +58,6 @@ def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
         print("\nTHE ARTIFACT AUDIT FAILED. The questions alone give away more than the bounds allow:")
         print("\n".join(f"  {message}" for message in failed))
     print()
-    if effective := sum(info.get("effective_size", {}).values()):
-        print(f"  {effective:,} distinct combinations of drug, topic and gold answer")
     for line in (*unusable_lines(info), *heavy_loss_lines(info), *missing_lines(info)):
         print(f"  {line}")
     if total:

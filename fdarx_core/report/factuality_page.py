@@ -219,10 +219,10 @@ def completeness_correlations(correlations: Sequence[Figure], method: ScoringMet
 def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
     """Return the shares of claims that the evidence supports and contradicts, by model, and how models differ."""
     whole = {"dataset": ALL, "type": ALL}
-    contradicted = {_place(one): one for one in select(summary.figures, f"contra@{method.k}", **whole)}
+    contradicted = {str(one.keys): one for one in select(summary.figures, f"contra@{method.k}", **whole)}
     parts = [
-        f"{joined(*_place(one))}: the evidence supports {percent(one)} and contradicts "
-        f"{percent(contradicted[_place(one)])} of the decided claims in the mean answer"
+        f"{joined(one.keys['model'], one.keys['setting'])}: the evidence supports {percent(one)} and contradicts "
+        f"{percent(contradicted[str(one.keys)])} of the decided claims in the mean answer"
         for one in select(summary.figures, f"support@{method.k}", **whole)
         if one.value is not None
     ]
@@ -230,10 +230,6 @@ def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
     rate = "share of contradicted claims"
     compared = difference_sentence(pairs, lambda side: side["model"], f"has a higher {rate}", rate)
     return f"{'; '.join(parts) or 'No claim is decided'}. {compared}".strip()
-
-
-def _place(figure: Figure) -> ModelSetting:
-    return figure.keys["model"], figure.keys["setting"]
 
 
 def factuality_page(

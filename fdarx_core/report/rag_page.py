@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fdarx_core.evaluation.tables import select
 from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, bars
@@ -87,11 +88,9 @@ def _key(row: RagAnswer | RagScore) -> tuple[str, str, str]:
 
 def rag_sentence(differences: Sequence[Difference], names: ComparisonNames) -> str:
     """Return in words whether a strategy is better than the question alone; "" where nothing was compared."""
-    found = [one for one in differences if one.keys["postprocess"] == names.main]
-    found = [one for one in found if one.first["strategy"] not in names.ablations]
-    metric = next((name for name in METRIC_NAMES if any(one.metric == name for one in found)), "")
-    rate = METRIC_NAMES.get(metric, "").lower()
-    compared = [one for one in found if one.metric == metric]
+    whole = [one for one in select(differences, postprocess=names.main) if one.first["strategy"] not in names.ablations]
+    metric = next((name for name in METRIC_NAMES if select(whole, name)), "")
+    rate, compared = METRIC_NAMES.get(metric, "").lower(), select(whole, metric)
     return difference_sentence(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
 
 

@@ -25,16 +25,12 @@ from fdarx_core.report.page_engine import (
     value_and_interval,
 )
 
-POWER = 0.8
 LEAST_DIFFERENCE = 0.01
 """The smallest difference for which `questions_needed` is computed."""
 
 
 def result_sentence(sheets: EvaluationTables) -> str:
-    """Return the result of an evaluation: accuracy, with the full label where it was shown, retrieval, and differences.
-
-    "" where nothing was asked and nothing is measured. Where models were asked and none has an accuracy, it says why.
-    """
+    """Return the best accuracy and retriever and how models differ, or why no model has an accuracy."""
     asked = [cell for cell in sheets.cells if cell.status != "skipped"]
     imported = [
         f"{model} answers {percent(one)} of the graded questions correctly in the setting {setting_name(*condition)}"
@@ -158,4 +154,4 @@ def questions_needed(difference: Difference) -> int:
     z = NormalDist().inv_cdf
     error = ((difference.high or 0.0) - (difference.low or 0.0)) / (2 * z(0.975))
     size = max(abs(difference.value or 0.0), LEAST_DIFFERENCE)
-    return ceil(difference.rows * ((z(0.975) + z(POWER)) * error / size) ** 2)
+    return ceil(difference.rows * ((z(0.975) + z(0.8)) * error / size) ** 2)
