@@ -18,7 +18,7 @@ _CELL = " | "
 _FIGURE_CELL = re.compile(r"(?: \| |: |; )[<>≤≥±]?\s?\d")
 _FEWEST_FIGURES = 4
 """Cells with figures of a passage whose single cells can be asked for."""
-_ITEM = re.compile(r"^\s*- ", re.M)
+_ITEM = re.compile(r"^\s*(?:-|\d{1,3}\.) ", re.M)
 _FEWEST_ITEMS = 3
 _FEWEST_WORDS = 5
 """Content words of a passage that something can be asked about, without the sentences that only point elsewhere."""

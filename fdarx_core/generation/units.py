@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
+from fdarx_core.baseline.label_statements import ITEM, LabelStatement, parse_passage
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from fdarx_core.records import Passage
 from fdarx_core.text.clauses import has_verb, speaks_for_itself
@@ -150,7 +150,7 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
         lines = f"\n{passage.text}"
         for one in parse_passage(passage.text):
             at = lines.find(one.text)
-            begins = at < 0 or lines[:at].rstrip(" •-*†").endswith("\n")
+            begins = at < 0 or not ITEM.sub("", lines[:at].rpartition("\n")[2]).strip(" •-*†")
             lead, statement = _statement(one, passage.doc_chunk_index, begins)
             # A heading of the same form ends those before it: "Aspirin:" ends at "Lithium:".
             nearest = one.heads[-1:] if one.heads and one.heads[-1].endswith(":") else one.heads

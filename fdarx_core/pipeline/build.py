@@ -56,7 +56,7 @@ from fdarx_core.records import Reject, StageCount, content_id
 from fdarx_core.report import build_report, questions_page
 from fdarx_core.report.retention import build_sentence
 from fdarx_core.storage import StorageError, write_records
-from fdarx_core.storage.benchmark_reader import write_benchmark
+from fdarx_core.storage.benchmark_writer import write_benchmark
 from fdarx_core.storage.sources import Inputs
 from fdarx_core.storage.splits import choose_splits
 

@@ -336,7 +336,6 @@ def compare_runs(
     cells: dict[CellKey, SettingProgress] = {}
     run_of: dict[str, str] = {}
     for run, name in zip(runs, names, strict=True):
-        judge = str(run.info()["config"].get("judge", ""))
         made = list(read_records(run.file("cells.parquet"), SettingProgress))
         scored: dict[CellKey, pa.Table] = {}
         for model in dict.fromkeys(cell.model for cell in made):
@@ -346,7 +345,7 @@ def compare_runs(
             run_of[model] = name
             if (table := scored.get(CellKey(cell.model, cell.setting, cell.retriever))) is not None:
                 key = CellKey(model, cell.setting, cell.retriever)
-                tables[key], cells[key] = table, replace(cell, model=model, judge=cell.judge or judge)
+                tables[key], cells[key] = table, replace(cell, model=model)
 
     def wanted(a: CellKey, b: CellKey) -> bool:
         return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])

@@ -110,10 +110,8 @@ def answer_scores(run: RunDirectory, model: str) -> dict[CellKey, pa.Table]:
 
 
 def _read(parts: Sequence[Location], record: type) -> pa.Table:
-    """Return the rows of parts as one table; a column that an earlier version did not write is null."""
-    schema = arrow_schema(record)
-    tables = [schema.empty_table(), *read_tables(parts)]
-    return pa.concat_tables(tables, promote_options="default").select(schema.names).combine_chunks()
+    """Return the rows of parts as one table."""
+    return pa.concat_tables([arrow_schema(record).empty_table(), *read_tables(parts)]).combine_chunks()
 
 
 def with_counts(cell: SettingProgress, rows: pa.Table) -> SettingProgress:

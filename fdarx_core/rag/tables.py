@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fdarx_core.evaluation.tables import ResultTable, build_table, unscored_notes
+from fdarx_core.llm.model import BASELINE
 from fdarx_core.records import Estimate, Figure, RagUsage
 
-BASELINE = "baseline"
 CLUSTERS = "groups of questions on one document"
 CONTEXT = (("Context precision", "context_precision"), ("Context recall", "context_recall"))
 SIMILARITY = (

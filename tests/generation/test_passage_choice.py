@@ -70,6 +70,13 @@ def test_a_kind_is_preferred_only_where_the_passage_can_carry_it() -> None:
     assert kinds and not any("quantity" in kind for kind in kinds)
 
 
+@pytest.mark.parametrize("marks", ["---", ("1.", "2.", "3.")])
+def test_a_list_is_asked_for_whether_its_items_have_bullets_or_numbers(marks: Sequence[str]) -> None:
+    items = "Take it with food.", "Do not crush the tablet.", "Swallow it whole."
+    passages = made_passages((WARNINGS, "\n".join(map(" ".join, zip(marks, items, strict=True)))))
+    assert any("list" in kind for seed in range(20) for _, kind in choose_passages(passages, seed=seed, count=1))
+
+
 @pytest.mark.parametrize(
     ("text", "table"),
     [
