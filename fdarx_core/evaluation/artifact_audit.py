@@ -160,7 +160,7 @@ def fails(figure: AuditFigure) -> bool:
 
 def _message(figure: AuditFigure) -> str:
     low, high = figure.low, figure.high
-    between = "" if low is None or high is None else f" (95 % interval {low:.2f} to {high:.2f})"
+    between = "" if low is None or high is None else f" (95 % interval [{low:.2f}, {high:.2f}])"
     lower = "" if figure.low_bound is None else f"{figure.low_bound:.2f} and "
     bounds = f"{'bounds are' if lower else 'bound is'} {lower}{figure.bound:.2f}"
     return f"{figure.name}: {figure.value:.2f}{between} over {figure.rows:,} questions; the {bounds}"

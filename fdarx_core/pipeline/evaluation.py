@@ -39,7 +39,9 @@ from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import Difference, Passage, Ranking, Reject, RetrievalScore, SettingProgress, content_id
 from fdarx_core.report.answers_page import answers_page
+from fdarx_core.report.evaluation_figures import read_evaluation_tables
 from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
+from fdarx_core.report.result_sentences import result_sentence
 from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
@@ -274,6 +276,7 @@ class Evaluation(PipelineJob):
             "asked": self.request_counts(),
         }
         with self.timed("report"):
+            summary["result"] = result_sentence(read_evaluation_tables(self.run, summary))
             self.run.file("answers.html").write_text(answers_page(self.run, summary))
             self.run.file("report.html").write_text(build_evaluation_report(self.run, summary))
         return self.end(summary, complete=all(cell.status != "incomplete" for cell in filled))

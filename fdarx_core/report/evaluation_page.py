@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from fdarx_core.evaluation.figures import Mismatch
-from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.evaluation.tables import (
     added_metrics_table,
     hallucination_table,
@@ -16,25 +15,11 @@ from fdarx_core.evaluation.tables import (
     retrieval_table,
     settings_table,
 )
-from fdarx_core.records import Difference, Estimate, Figure
+from fdarx_core.records import Difference, Figure
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.answers_page import KINDS, NO_VERDICT, count_answers
-from fdarx_core.report.evaluation_figures import (
-    FULL_LABEL,
-    Condition,
-    EvaluationTables,
-    benchmark_name,
-    read_evaluation_tables,
-    subgroups,
-)
-from fdarx_core.report.figure_limits import (
-    REGRADE_COMMAND,
-    is_comparable,
-    limits,
-    missing_verdicts,
-    remedy,
-    ungraded_notes,
-)
+from fdarx_core.report.evaluation_figures import EvaluationTables, benchmark_name, read_evaluation_tables, subgroups
+from fdarx_core.report.figure_limits import REGRADE_COMMAND, limits, missing_verdicts, remedy, ungraded_notes
 from fdarx_core.report.page_engine import (
     METRIC_NAMES,
     SIGNIFICANT,
@@ -46,6 +31,7 @@ from fdarx_core.report.page_engine import (
     render_page,
     setting_name,
 )
+from fdarx_core.report.result_sentences import hallucination_sentence, result_sentence
 from fdarx_core.storage import RunDirectory
 
 
@@ -148,66 +134,6 @@ def _answers(run: RunDirectory, sheets: EvaluationTables) -> dict[str, Any]:
     }
 
 
-RESULT_SETTINGS = {
-    "full_label": "from the whole label",
-    "oracle": "from the gold passages",
-    "closed_book": "from memory",
-}
-
-
-def result_sentence(sheets: EvaluationTables) -> str:
-    """Return the result in words: the best accuracy, with the full label where it was shown, and the best retriever.
-
-    "" where nothing is measured.
-    """
-    imported = [
-        f"{model} answers {_share(accuracy)} in the setting {setting_name(*condition)}"
-        for condition in sheets.conditions
-        if condition[0] not in SETTINGS  # of answers that other programs made
-        for model, accuracy in _graded(sheets, condition)
-    ]
-    recalls = [
-        (figure.keys["retriever"], figure)
-        for figure in sheets.figures
-        if not figure.keys["model"] and figure.keys["group_by"] == "type" and figure.value is not None
-        if (figure.metric, figure.keys["group"]) == ("recall_5", "answerable")
-    ]
-    name, recall = max(recalls, key=lambda item: item[1].value or 0, default=("", Estimate(None)))
-    found = f"{name} finds {_share(recall)} of the gold passages among its first five" if name else ""
-    parts = [_accuracy_clause(sheets), *imported, found]
-    return f"{'; '.join(filter(None, parts))}." if any(parts) else ""
-
-
-def _accuracy_clause(sheets: EvaluationTables) -> str:
-    conditions = [one for one in sheets.conditions if one[0] in SETTINGS and _graded(sheets, one)]
-    if not conditions:
-        return ""
-    condition = FULL_LABEL if FULL_LABEL in conditions else conditions[-1]
-    graded = _graded(sheets, condition)
-    model, accuracy = max(graded, key=lambda item: item[1].value or 0)
-    where = RESULT_SETTINGS.get(condition[0], f"in the setting {setting_name(*condition)}")
-    cut = next(cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (model, *condition)).cut
-    if cut and condition == FULL_LABEL:
-        where = f"from the label, which was cut for {cut:,} questions"
-    among = f" (the best of {len(graded)})" if len(graded) > 1 else ""
-    return f"{model}{among} answers {_share(accuracy)} of the factual and multi-hop questions correctly {where}"
-
-
-def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, Estimate]]:
-    """Return the accuracy of each model that has one in a setting, without those that `is_comparable` leaves out."""
-    cells = [cell for cell in sheets.cells if (cell.setting, cell.retriever) == condition and is_comparable(cell)]
-    found = [(cell.model, sheets.figure(cell.model, condition, "accuracy", "answerable")) for cell in cells]
-    return [(model, one) for model, one in found if one.value is not None]
-
-
-def _share(estimate: Estimate) -> str:
-    """Return a share in percent with its interval: "41 % (31 to 52)"."""
-    value = f"{100 * (estimate.value or 0):.0f} %"
-    if estimate.low is None or estimate.high is None:
-        return value
-    return f"{value} ({100 * estimate.low:.0f} to {100 * estimate.high:.0f})"
-
-
 def build_comparison_page(
     runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = (), mismatches: Sequence[Mismatch] = ()
 ) -> str:
@@ -227,6 +153,7 @@ def build_comparison_page(
     return render_page(
         "compare.html.j2",
         names=names,
+        result=hallucination_sentence(comparisons),
         warnings=[*warnings, *mismatch_notes(mismatches), *ungraded],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,

@@ -44,7 +44,7 @@ class JobConfig(BaseModel):
     quiet: Annotated[bool, Parameter(alias="-q", group=OUTPUT)] = False
     """show no progress"""
     verbose: Annotated[bool, Parameter(alias="-v", group=OUTPUT)] = False
-    """also log messages of the libraries"""
+    """print all tables, not only the main one, and messages of the libraries"""
     as_json: Annotated[bool, Parameter(name="--json", group=OUTPUT)] = False
     """print the result as one JSON object, and nothing else on standard output"""
 

@@ -56,7 +56,7 @@ def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_two_runs_side_by_side(rules: Path, copied: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = compare(copied, rules, "--out", page, "--resamples", 200)
+    done = compare(copied, rules, "--out", page, "--resamples", 200, "--verbose")
     assert done.returncode == 0, done.stderr
     table_1, table_2 = done.stdout.index("Table 1"), done.stdout.index("Table 2")
     for row in ("rules · baseline", "copied · gold"):
