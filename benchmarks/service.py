@@ -31,7 +31,7 @@ import orjson
 
 from benchmarks import DATA, run, server_process
 from benchmarks.asking import server
-from fdarx_core.retrieval.index import ChunkFilter, IndexReader
+from fdarx_core.retrieval.index import IndexReader
 from jobs import cli
 from tests.serving.service_process import REPOSITORY, running
 
@@ -165,7 +165,7 @@ def bodies(asked: list[str]) -> Iterator[bytes]:
 
 def prompts(asked: list[str], index: IndexReader) -> Iterator[bytes]:
     """Return the bodies of requests to the model alone: a question and the chunks that BM25 finds for it."""
-    found = index.search(asked[:200], _CONTEXTS, retriever="bm25", filter=ChunkFilter())
+    found = index.search(asked[:200], _CONTEXTS, retriever="bm25")
     texts = [[chunk.text for chunk in index.chunks([position for position, _ in best])] for best in found]
     content = ["\n\n".join([question, *contexts]) for question, contexts in zip(asked, texts, strict=False)]
     return cycle(

@@ -49,42 +49,36 @@ def _tell(run: RunDirectory, config: BuildSpec) -> int:
 
 
 def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
+    from fdarx_core.report.page_engine import readable
     from fdarx_core.report.retention import heavy_loss_lines, main_reasons, missing_lines, unusable_lines
-    from fdarx_core.storage.dataset_card import who_judged
+    from jobs.output import tell_result
 
-    kinds = info["questions"]
-    total = sum(kinds.values())
-    audit = info.get("audit", {})
-    if audit.get("failed"):
+    total = sum(info["questions"].values())
+    if failed := info.get("audit", {}).get("failed"):
         print("\nTHE ARTIFACT AUDIT FAILED. The questions alone give away more than the bounds allow:")
-        print("\n".join(f"  {message}" for message in audit["failed"]))
-    print(f"\n{total:,} questions: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
-    if total:
-        print(f"  {who_judged(info['config'])}")
-    if effective := sum(info.get("effective_size", {}).values()):
-        print(f"  {effective:,} distinct combinations of drug, topic and gold answer")
+        print("\n".join(f"  {message}" for message in failed))
+    print()
     for line in (*unusable_lines(info), *heavy_loss_lines(info), *missing_lines(info)):
         print(f"  {line}")
     if total:
         _tell_splits(info)
     for stage in info["stages"]:
-        print(f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected")
-    for row in info.get("agreement", []):
-        print(f"  {row['stage']:<12} {_agreement_text(row)}")
+        rejected = [one for one in info["reject_reasons"] if one["stage"] == stage["stage"]]
+        reasons = ", ".join(f"{one['rows']:,} {readable(one['reason'])}" for one in rejected)
+        counts = f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected"
+        print(f"{counts}{': ' * bool(reasons)}{reasons}")
     for row in info["asked"]:
         if row["endpoint"] != "baseline":
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
             tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
             batched = f" ({row['batched']:,} in batches)" if row["batched"] else ""
             print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests{batched}, {tokens}{cost}")
-    _tell_audit(audit)
     if not total:
         reasons = " ".join(main_reasons(info)) or "No row was rejected."
-        print(f"error: no question passed. {reasons} {run.file('report.html')} has all reasons", file=sys.stderr)
+        print(f"error: no question passed. {reasons}", file=sys.stderr)
     if missing := info["input"]["set_ids_not_found"]:
         print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
-    for name, file in (("benchmark", "benchmark"), ("report", "report.html"), ("questions", "questions.html")):
-        print(f"{name:<9}  {run.file(file)}")
+    tell_result(info.get("result", ""), str(run.file("report.html")))
 
 
 def _tell_splits(info: dict[str, Any]) -> None:
@@ -96,33 +90,6 @@ def _tell_splits(info: dict[str, Any]) -> None:
         print(f"  {test:,} in the test split, {dev:,} in dev (labels: {len(splits.dev):,}, drugs: {splits.drugs})")
     if splits.note:
         print(f"  {splits.note}")
-
-
-def _agreement_text(row: dict[str, Any]) -> str:
-    """Return the agreement of a stage's votes in words."""
-    votes = f"{row['votes']:,} votes, {row['unscored']:,} unscored"
-    if row["unanimous"] is None:
-        return f"{votes}; no question has two scored votes"
-    alpha = "undefined, all votes are equal" if row["alpha"] is None else f"{row['alpha']:.2f}"
-    return f"{votes}; {row['unanimous']:.1%} of {row['questions']:,} questions unanimous, Krippendorff's alpha {alpha}"
-
-
-def _tell_audit(audit: dict[str, Any]) -> None:
-    from fdarx_core.storage.dataset_card import audit_row
-
-    if not audit.get("figures"):
-        return
-    rows = [audit_row(figure) for figure in audit["figures"]]
-    measured = [row for row in rows if row.value]
-    print("artifact audit: what the questions give away without the labels, with 95 % intervals")
-    if audit.get("note"):
-        print(f"  {audit['note']}")
-    for row in measured:
-        print(
-            f"  {row.value:>6}  {row.interval:<14}  {row.name}" + (f"; the bound is {row.bound}" if row.bound else "")
-        )
-    if unmeasured := [row for row in rows if not row.value]:
-        print(f"  {len(unmeasured)} figures are not measured, for example because {unmeasured[0].reason}")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,16 @@ from pydantic import Field
 from fdarx_core.evaluation.figures import MIN_QUESTIONS, compared_metrics
 from fdarx_core.pipeline.evaluation import compare_runs
 from fdarx_core.records import Difference, Figure
-from fdarx_core.report.evaluation_page import barrier_notes, build_comparison_page, named_figure, run_names
+from fdarx_core.report.evaluation_page import build_comparison_page, mismatch_notes, named_figure, run_names
 from fdarx_core.report.figure_limits import ungraded_notes
 from fdarx_core.report.page_engine import SIGNIFICANT, by_significance
+from fdarx_core.report.result_sentences import hallucination_sentence
 from fdarx_core.specs.options import JobConfig, Names, one_of
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
 from jobs import stop
 from jobs.cli import run_as
-from jobs.evaluate import print_tables
-from jobs.output import print_json
+from jobs.evaluate import evaluation_tables
+from jobs.output import print_json, tell_result, tell_tables
 
 _MAX_ROWS = 20
 
@@ -63,14 +64,16 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     if len(opened) == 1 and len({cell["model"] for cell in opened[0].info()["cells"]}) < 2:
         stop(f"{opened[0].root} holds only one model; give at least two runs")
     names = run_names(opened)
-    compared, obstacles = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
+    compared, mismatches = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     if config.out:
-        Location(config.out).write_text(build_comparison_page(opened, compared, obstacles))
+        Location(config.out).write_text(build_comparison_page(opened, compared, mismatches))
     figures_by_run = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
     figures = [named_figure(name, one) for name, rows in zip(names, figures_by_run, strict=True) for one in rows]
-    not_compared = [*barrier_notes(obstacles), *ungraded_notes(names, figures_by_run)]
+    not_compared = [*mismatch_notes(mismatches), *ungraded_notes(names, figures_by_run)]
+    sentence = hallucination_sentence(compared, config.topic[0] if len(config.topic) == 1 else "all")
     if config.as_json:
         result = {
+            "result": sentence,
             "runs": dict(zip(names, map(str, runs), strict=True)),
             "not_compared": not_compared,
             "figures": [figure.to_row() for figure in figures],
@@ -80,8 +83,7 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
         print_json(result)
         return 0
     _print_comparison(figures, [run.info()["config"]["judge"] for run in opened], compared, not_compared, config)
-    if config.out:
-        print(f"\npage  {config.out}")
+    tell_result(sentence, config.out or "")
     return 0
 
 
@@ -92,29 +94,27 @@ def _print_comparison(
     not_compared: Sequence[str],
     config: CompareConfig,
 ) -> None:
-    print_tables(figures, ", ".join(dict.fromkeys(judges)))
+    tell_tables(evaluation_tables(figures, ", ".join(dict.fromkeys(judges))), verbose=config.verbose)
     for note in not_compared:
         print(f"\n{note}")
     if not compared and not not_compared:
         print("\nNothing to compare. Check that the runs use the same benchmark, with questions on several drugs.")
-    corrected = [(row, row.p_holm) for row in by_significance(compared) if row.p_holm is not None]
     chosen = [
-        (row, p)
-        for row, p in corrected
+        row
+        for row in by_significance(compared)
         if row.metric in (config.metric or {row.metric}) and row.keys["group"] in (config.topic or {row.keys["group"]})
     ]
-    if compared and not chosen and not_compared:
-        print("\nNo comparison was possible for these metrics and topics; the reasons are above.")
-    elif compared and not chosen:
-        print("\nNo comparison was possible for these metrics and topics: too few graded questions or drugs in common.")
+    if compared and not chosen:
+        why = "the reasons are above" if not_compared else "too few graded questions or drugs in common"
+        print(f"\nNo comparison was possible for these metrics and topics: {why}.")
     if compared:
-        significant = sum(p < SIGNIFICANT for _, p in corrected)
+        significant = sum((row.p_holm or 0) < SIGNIFICANT for row in compared)
         print(f"\n{significant:,} of {len(compared):,} differences have p below {SIGNIFICANT} after Holm's correction.")
     print()
-    for row, p in chosen if config.metric or config.topic else chosen[:_MAX_ROWS]:
+    for row in chosen if config.metric or config.topic else chosen[:_MAX_ROWS]:
         conditions = " · ".join(filter(None, (row.first["setting"], row.first["retriever"])))
         few_note = f", only {row.rows} questions" if row.rows < MIN_QUESTIONS else ""
-        interval = f"{row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}], p {p:.4f} (Holm){few_note}"
+        interval = f"{row.value:+.3f} [{row.low:+.3f}, {row.high:+.3f}], p {row.p_holm:.4f} (Holm){few_note}"
         models = f"{row.first['model']} − {row.second['model']}"
         print(f"{row.metric}, {row.keys['group']}, {conditions}: {models} {interval}")
 

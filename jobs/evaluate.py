@@ -18,6 +18,7 @@ from jobs import STOPPED
 from jobs.cli import run_as
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
+    from fdarx_core.evaluation.tables import ResultTable
     from fdarx_core.pipeline.executor import ModelFleet
     from fdarx_core.records import Figure
     from fdarx_core.specs.running import RunJob
@@ -135,7 +136,7 @@ def _tell(run: RunDirectory, config: EvaluateSpec) -> int:
     from fdarx_core.records import Figure, SettingProgress
     from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy
     from fdarx_core.storage import read_records
-    from jobs.output import print_json
+    from jobs.output import print_json, tell_result, tell_tables
     from jobs.session import run_result
 
     info = run.info()
@@ -145,7 +146,8 @@ def _tell(run: RunDirectory, config: EvaluateSpec) -> int:
     if config.as_json:
         print_json(run_result(run))
     else:
-        print_tables(list(read_records(run.file("metrics.parquet"), Figure)), info["config"]["judge"])
+        tables = evaluation_tables(list(read_records(run.file("metrics.parquet"), Figure)), info["config"]["judge"])
+        tell_tables(tables, verbose=config.verbose)
         for cell in cells:
             if cell["failed"] and cell["status"] == "done":
                 name = CellKey(cell["model"], cell["setting"], cell["retriever"])
@@ -165,27 +167,18 @@ def _tell(run: RunDirectory, config: EvaluateSpec) -> int:
             names = [str(CellKey(model, cell["setting"], cell["retriever"])) for cell in group]
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             print(f"{status}: {names[0]}{more}: {reason}", file=sys.stderr)
-        print(f"\nmetrics  {run.file('metrics.json')}")
-        print(f"answers  {run.file('answers.html')}\nreport   {run.file('report.html')}")
         if incomplete:
             print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
+        tell_result(info.get("result", ""), str(run.file("report.html")))
     return STOPPED if incomplete else 0
 
 
-def print_tables(figures: Sequence[Figure], judge: str) -> None:
-    """Print the tables of evaluations that have rows."""
-    from fdarx_core.evaluation.tables import (
-        added_metrics_table,
-        hallucination_table,
-        retrieval_table,
-        settings_table,
-        table_text,
-    )
+def evaluation_tables(figures: Sequence[Figure], judge: str) -> list[ResultTable]:
+    """Return the tables of evaluations, the main one first."""
+    from fdarx_core.evaluation.tables import added_metrics_table, hallucination_table, retrieval_table, settings_table
 
     others = (retrieval_table(figures), hallucination_table(figures), added_metrics_table(figures))
-    for table in (settings_table(figures, judge=judge), *others):
-        if table.rows:
-            print(f"\n{table_text(table)}")
+    return [settings_table(figures, judge=judge), *others]
 
 
 if __name__ == "__main__":

@@ -6,13 +6,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fdarx_core.evaluation.tables import table_text
 from fdarx_core.pipeline.rag import comparison_tables
 from fdarx_core.records import RagUsage
 from fdarx_core.specs.evaluate_rag import EvaluateRagSpec
 from fdarx_core.storage import RunDirectory, read_records
 from jobs.cli import run_as
-from jobs.output import print_json
+from jobs.output import print_json, tell_result, tell_tables
 from jobs.session import carry_out, end_code, run_result
 
 _PHASES = {"answer": "parts answered and judged"}
@@ -28,9 +27,8 @@ def _tell(run: RunDirectory, config: EvaluateRagSpec) -> int:
     if config.as_json:
         print_json(run_result(run, usage=list(read_records(run.file("usage.parquet"), RagUsage))))
         return end_code(run.info())
-    for grid in comparison_tables(run):
-        print(f"\n{table_text(grid)}")
-    print(f"\nanswers  {run.root}/answers\nreport   {run.file('report.html')}")
+    tell_tables(comparison_tables(run), verbose=config.verbose)
+    tell_result(run.info().get("result", ""), str(run.file("report.html")))
     return end_code(run.info())
 
 

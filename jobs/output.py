@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:  # importing it takes longer than listing the jobs may
+    from fdarx_core.evaluation.tables import ResultTable
     from fdarx_core.records import Reject
 
 _SHOWN_REJECTS = 5
@@ -45,6 +46,20 @@ def print_json(value: Any) -> None:
 
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_DATACLASS | orjson.OPT_NON_STR_KEYS)
     print(text.decode(), file=_JSON_STREAM.get() or sys.stdout)
+
+
+def tell_tables(tables: Iterable[ResultTable], *, verbose: bool) -> None:
+    """Print the first of the tables that have rows, and with --verbose all of them."""
+    from fdarx_core.evaluation.tables import table_text  # importing it takes longer than listing the jobs may
+
+    filled = [table for table in tables if table.rows]
+    for table in filled if verbose else filled[:1]:
+        print(f"\n{table_text(table)}")
+
+
+def tell_result(result: str, page: str) -> None:
+    """Print the result in words, and where its page is, as the last lines of a job."""
+    print("\n" + "\n".join(filter(None, [result, page and f"open {page}"])))
 
 
 def tell_rejects(heading: str, rejects: Sequence[Reject], file: str) -> None:

@@ -25,9 +25,8 @@ def factuality(*, config: Annotated[FactualitySpec, Parameter(name="*")]) -> int
 
 def _tell(run: RunDirectory, config: FactualitySpec) -> int:
     """Print the result of a factuality run; return its exit code."""
-    from fdarx_core.evaluation.tables import table_text
     from fdarx_core.pipeline.factuality import limits_of, safety_of, tables_of
-    from jobs.output import print_json
+    from jobs.output import print_json, tell_result, tell_tables
     from jobs.session import end_code, run_result
 
     for line in limits_of(run):
@@ -35,11 +34,10 @@ def _tell(run: RunDirectory, config: FactualitySpec) -> int:
     if config.as_json:
         print_json(run_result(run))
         return end_code(run.info())
-    for grid in tables_of(run):
-        print(f"\n{table_text(grid)}")
+    tell_tables(tables_of(run), verbose=config.verbose)
     if found := safety_of(run):
         print(f"\nsafety   {found}")
-    print(f"\nscores   {run.root}/scores\nmetrics  {run.file('metrics.json')}\nreport   {run.file('report.html')}")
+    tell_result(run.info().get("result", ""), str(run.file("report.html")))
     return end_code(run.info())
 
 

@@ -19,7 +19,7 @@ from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.specs.options import ComputingConfig
-from fdarx_core.specs.running import RunJob, RunSpec, finish, is_current
+from fdarx_core.specs.running import AskingSpec, RunJob, RunSpec, finish, is_current
 from fdarx_core.storage import Location, RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
 from fdarx_core.telemetry import process_span
@@ -180,15 +180,14 @@ def carry_out(
     with wrong_arguments(), busy(busy_text, quiet=spec.quiet):
         opened = spec.open()
         reuse = spec.responses()
-    plan = getattr(spec, "plan", False)
+    plan = isinstance(spec, AskingSpec) and spec.plan
     with run_folder(spec.out, plan=plan) as out:
         run = spec.begin(opened, out)
         if is_done(run, opened.code_version):
             return tell(run, spec)
         for line in opened.lines("" if plan else str(run.part("rejects", 0))):
             print(line, file=sys.stderr)
-        batched = not (plan or getattr(spec, "batch", False)) and batch_records(run.file("responses")).uncollected()
-        if batched:
+        if not (plan or spec.by_batch_api) and (batched := batch_records(run.file("responses")).uncollected()):
             print(
                 f"{sum(batched.values()):,} requests of {run.root} are in {len(batched)} batches that were not "
                 "collected: with --batch they are collected, without it they are sent and paid for again",

@@ -95,13 +95,8 @@ class ServeFleet:
 
     def located(self, models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
         """Return the models with the addresses of the deployed ones. Raises ModelsError if Serve can't be used."""
-        root = self._open().root
-        own = {
-            name: deployment.model.client_config(root)
-            for name, deployment in self._deployments.items()
-            if name in models
-        }
-        return {**models, **own}
+        root, own = self._open().root, self._deployments
+        return {name: own[name].model.client_config(root) if name in own else models[name] for name in models}
 
     def ready(self, name: str) -> bool:
         return name not in self._deployments or self._deployments[name].phase == "ready"
@@ -116,12 +111,8 @@ class ServeFleet:
             for name, deployment in self._deployments.items()
             if deployment.phase == "starting"
         ]
-        waiting = [
-            name
-            for name in self._wanted
-            if (deployment := self._deployments.get(name)) and deployment.phase == "waiting"
-        ]
-        return ", ".join([*starting, *([f"{len(waiting)} waiting for resources"] if waiting else [])])
+        waiting = len(self._waiting())
+        return ", ".join([*starting, *([f"{waiting} waiting for resources"] if waiting else [])])
 
     def tend(self, wanted: Collection[str]) -> None:
         """Update the states, remove models that are not wanted any more, and start wanted ones that fit."""
@@ -134,14 +125,15 @@ class ServeFleet:
             self._update(deployment, states.get(name), now)
             if name not in wanted and deployment.phase in ("starting", "ready"):
                 self._remove(deployment)
-        self._start(
-            [
-                deployment
-                for name, deployment in self._deployments.items()
-                if name in wanted and deployment.phase == "waiting"
-            ],
-            now,
-        )
+        if waiting := self._waiting():
+            self._start(waiting, now)
+
+    def _waiting(self) -> list[Deployment]:
+        """Return the wanted models that wait for resources."""
+        deployments = self._deployments.items()
+        return [
+            deployment for name, deployment in deployments if name in self._wanted and deployment.phase == "waiting"
+        ]
 
     def _open(self) -> ServeApplications:
         if self._applications is None:
@@ -188,8 +180,6 @@ class ServeFleet:
 
     def _start(self, waiting: Sequence[Deployment], now: float) -> None:
         """Start the waiting models that fit now; those that can never fit fail."""
-        if not waiting:
-            return
         nodes = self._nodes()
         judge = self._deployments.get(self._judge)
         for deployment in waiting:

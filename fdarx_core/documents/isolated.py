@@ -40,9 +40,6 @@ class ParsingLimits:
     pages: int = 5000
 
 
-DEFAULT_LIMITS = ParsingLimits()
-
-
 @dataclass(slots=True)
 class ParsingResult:
     """The chunks of each document of a file, and the rejects. Nothing is read of a file that reaches a limit."""

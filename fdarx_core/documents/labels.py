@@ -10,8 +10,9 @@ from fdarx_core.labels import BadDocument, Identity, identify_sources, parse_doc
 from fdarx_core.labels.drugs import drug_of
 from fdarx_core.records import Chunk, Label, LabelVersion, Passage, Reject, content_id
 from fdarx_core.storage import Location
-from fdarx_core.storage.benchmark_reader import open_build, read_benchmark, read_labels
+from fdarx_core.storage.benchmark_reader import open_build, read_benchmark
 from fdarx_core.storage.errors import InputError
+from fdarx_core.storage.run_directory import read_labels
 from fdarx_core.storage.sources import Source, as_reject
 
 

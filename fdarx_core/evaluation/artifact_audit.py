@@ -1,15 +1,13 @@
-"""The artifact audit of a build: what its questions give away to someone who does not read the labels.
+"""The artifact audit of a build: whether its questions can be answered without reading the labels.
 
-A benchmark measures reading only where the question alone tells neither whether to refuse nor what to answer. The audit
-measures what can be told, by classifiers and by questions that recur, and compares it with bounds. Equal questions give
-equal figures, in whatever order they are.
+The audit measures two artifacts and compares them with bounds: how well a classifier tells refusals from other
+questions by their wording, and how many questions recur on other labels. The order of the questions has no effect.
 
-The drugs are divided into two halves by a hash. A classifier is trained on questions on the drugs of one half and
-tested on those of the other, in both directions, so that it cannot learn the questions of a drug. In each half equally
-many refusals and other questions are drawn by a hash of their ids. The classifier is multinomial naive Bayes with
-additive smoothing over n-grams, which has no random state and no iterations. Sources: Gururangan et al. 2018,
-"Annotation Artifacts in Natural Language Inference Data", who classify hypotheses without their premises; Manning,
-Raghavan and Schütze 2008, §13.2.
+The drugs are divided into two halves by a hash. A classifier that is trained on the questions on one half scores those
+on the other, so that it cannot learn the questions of a drug. In each half equally many refusals and other questions
+are drawn by a hash of their ids. The classifier is multinomial naive Bayes with additive smoothing over n-grams.
+Sources: Gururangan et al. 2018, "Annotation Artifacts in Natural Language Inference Data"; Manning, Raghavan and
+Schütze 2008, §13.2.
 """
 
 from __future__ import annotations
@@ -32,22 +30,19 @@ from fdarx_core.labels.drugs import Words, words_of
 from fdarx_core.records import Estimate, Figure, QuestionAnswer, content_id
 from fdarx_core.records.question_types import QUESTION_TYPES
 
-LEAST_DRUGS = 4
-"""Drugs from which on a figure is measured."""
-LEAST_QUESTIONS = 40
-"""Questions of a class from which on a figure is measured."""
-MOST_DRAWN = 5000
-"""Questions of a class that are drawn in one half of the drugs at most; more make the figures no more exact."""
+MIN_DRUGS, MIN_QUESTIONS = 4, 40
+"""The fewest drugs, and questions of a class, on which a figure is measured."""
+MAX_DRAWN = 5000
+"""The most questions of a class that are drawn in one half of the drugs; more do not make the figures more exact."""
 RESAMPLES = 1000
 REFUSAL_AUC_BOUNDS = (0.40, 0.60)
-"""The AUC of telling refusals from the question alone with which an audit passes; 0.38 is 0.62 if it is flipped."""
+"""The AUC of the classifiers with which an audit passes. There is a lower bound, since an AUC of 0.38 gives away as
+much as one of 0.62."""
 BALANCED_DRUGS = 20
-"""The drugs from which these bounds hold: the questions of fewer drugs cannot be balanced by topic."""
+"""The fewest drugs for which these bounds apply: the questions on fewer drugs cannot be balanced by topic."""
 RECURRING_BOUND = 0.05
-"""The share of questions that recur on another label with another gold answer with which an audit passes.
-
-Such a question has no answer of its own unless the label is named, and a search over all labels cannot be right.
-"""
+"""The largest share of questions that recur on another label with another gold answer with which an audit passes. A
+search over all labels cannot answer such a question, because it does not say which label is meant."""
 
 MASKS = {"drug": "drug names masked", "drug_entity": "drug names masked, entities left out"}
 FEATURES = {"words": "words and word pairs", "characters": "n-grams of 3 to 5 characters"}
@@ -56,11 +51,9 @@ LENGTHS = {"words": (1, 2), "characters": (3, 4, 5)}
 DRUG = "thedrug"
 LABELER = "thelabeler"
 """The words that replace the names of a label's drug, and the name of its labeler."""
-_SMOOTHING = 1.0
 
 Features: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32], int]
-"""Occurrences of features: the text of each, its feature, and the number of different features. Twenty thousand
-questions have millions of occurrences."""
+"""Occurrences of features: the index of the text of each, the index of its feature, and the number of features."""
 Bootstrap: TypeAlias = Callable[[Callable[[Numbers], Numbers], Codes], Estimate]
 """Returns a figure over some questions with its interval. It takes a function that returns the value for each sample
 from the weights of the questions, shape (samples, questions), and the numbers of the questions."""
@@ -70,9 +63,9 @@ from the weights of the questions, shape (samples, questions), and the numbers o
 class AuditFigure(Figure):
     """A figure of an audit.
 
-    `name` says in words what it is; `rows` are questions, `clusters` drugs. `bound` is the highest value with which the
-    audit passes, `low_bound` the lowest, `chance` the value of a guess; None where there is none. `reason` says why it
-    is not measured, "" for a figure that is. `failed` says that the audit fails by it.
+    `name` is its title; `rows` are questions, `clusters` drugs. `bound` is the highest value with which the audit
+    passes, `low_bound` the lowest, `chance` the value of a guess; None where there is none. `reason` says why it is not
+    measured, "" for a measured figure. `failed` is true if the value makes the audit fail.
     """
 
     name: str = ""
@@ -85,10 +78,7 @@ class AuditFigure(Figure):
 
 @dataclass(slots=True)
 class ArtifactAudit:
-    """The result of an audit.
-
-    `figures` are the figures; `failed` has a message for each bound that is exceeded.
-    """
+    """The result of an audit; `failed` has a message for each figure that makes it fail."""
 
     figures: list[AuditFigure] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -100,11 +90,7 @@ class ArtifactAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditedLabel:
-    """The names in one label.
-
-    `drug` is that of `Label`, the same for all labels of a drug; `names` are all names of the drug, and `labeler` the
-    name of the company, "" if it is not known.
-    """
+    """The names in one label: `drug` is `Label.drug`, `names` are all names of the drug, `labeler` is "" if unknown."""
 
     set_id: str
     drug: str
@@ -114,10 +100,10 @@ class AuditedLabel:
 
 @dataclass(slots=True)
 class AuditedQuestion:
-    """A question in words, without case and signs.
+    """A question as words, without case and punctuation.
 
-    `words` are those of the question; in `masked` the names of the drug and labeler are replaced; in `bare` the
-    entities of refusal questions are left out too. `answer` has the words of the gold answer, masked like the question.
+    `words` are those of the question. In `masked` the names of the drug and labeler are replaced; `without_entities`
+    also lacks the entities of refusal questions. `answer` has the words of the gold answer, masked in the same way.
     """
 
     id: str
@@ -127,7 +113,7 @@ class AuditedQuestion:
     words: Words
     masked: Words
     answer: Words
-    bare: Words = ()
+    without_entities: Words = ()
 
 
 def audit_artifacts(
@@ -149,13 +135,12 @@ def audit_artifacts(
     drug_of, drugs = codes.astype(np.int64), len(names)
 
     def bootstrap(statistic: Callable[[Numbers], Numbers], chosen: Codes) -> Estimate:
-        def values(weights: Numbers) -> Numbers:
-            return statistic(weights)[:, None]
-
         every = [np.ones(len(chosen), dtype=np.bool_)]
-        return estimate_weighted(values, drug_of[chosen], drugs, every, seed=0, resamples=resamples)[0]
+        return estimate_weighted(
+            lambda weights: statistic(weights)[:, None], drug_of[chosen], drugs, every, seed=0, resamples=resamples
+        )[0]
 
-    few = f"the build has {drugs} drugs, and {LEAST_DRUGS} are needed" if drugs < LEAST_DRUGS else ""
+    few = f"the build has {drugs} drugs, and {MIN_DRUGS} are needed" if drugs < MIN_DRUGS else ""
     figures = [*classifier_figures(rows, bootstrap, drugs, few), *recurrence_figures(rows, bootstrap, few)]
     for figure in figures:
         figure.failed = fails(figure)
@@ -165,7 +150,7 @@ def audit_artifacts(
 def fails(figure: AuditFigure) -> bool:
     """Return whether a figure is above its bound, or below its low bound.
 
-    Of few drugs any AUC is possible by chance: one out of its bounds fails only where its interval leaves out 0.5.
+    With few drugs any AUC is possible by chance, so the interval of an AUC that fails must also exclude 0.5.
     """
     if figure.value is None or figure.bound is None or (figure.low_bound or 0) <= figure.value <= figure.bound:
         return False
@@ -175,7 +160,7 @@ def fails(figure: AuditFigure) -> bool:
 
 def _message(figure: AuditFigure) -> str:
     low, high = figure.low, figure.high
-    between = "" if low is None or high is None else f" (95 % interval {low:.2f} to {high:.2f})"
+    between = "" if low is None or high is None else f" (95 % interval [{low:.2f}, {high:.2f}])"
     lower = "" if figure.low_bound is None else f"{figure.low_bound:.2f} and "
     bounds = f"{'bounds are' if lower else 'bound is'} {lower}{figure.bound:.2f}"
     return f"{figure.name}: {figure.value:.2f}{between} over {figure.rows:,} questions; the {bounds}"
@@ -184,7 +169,7 @@ def _message(figure: AuditFigure) -> str:
 def classifier_figures(
     questions: Sequence[AuditedQuestion], bootstrap: Bootstrap, drugs: int, few: str
 ) -> Iterator[AuditFigure]:
-    """Yield the AUC of classifiers of refusals. `few` says why nothing is measured on so many drugs, "" if it is."""
+    """Yield the AUC of classifiers of refusals. `few` says why nothing is measured on too few drugs, "" for enough."""
     all_halves = drug_halves([question.drug for question in questions])
     all_refusals = np.array([question.is_refusal for question in questions], np.bool_)
     drawn, reason = drawn_questions([question.id for question in questions], all_halves, all_refusals)
@@ -194,7 +179,7 @@ def classifier_figures(
     for mask, features in product(MASKS, FEATURES):
         estimate = Estimate(None)
         if not reason:
-            wordings = [questions[at].masked if mask == "drug" else questions[at].bare for at in drawn]
+            wordings = [questions[at].masked if mask == "drug" else questions[at].without_entities for at in drawn]
             texts = wordings if features == "words" else [" ".join(words) for words in wordings]
             scores = cross_fitted_scores(ngrams(texts, LENGTHS[features]), halves, refusals)
             estimate = bootstrap(partial(area_under_curve, scores, refusals, halves), drawn)
@@ -206,9 +191,9 @@ def classifier_figures(
 
 
 def recurrence_figures(questions: Sequence[AuditedQuestion], bootstrap: Bootstrap, few: str) -> Iterator[AuditFigure]:
-    """Yield the shares of questions that another label has word for word: all, and with another gold answer.
+    """Yield the shares of questions that another label has word for word: all, and those with another gold answer.
 
-    Case and signs do not count; the drug's name is a part of the question, and is masked in the answers alone.
+    Case and punctuation are ignored. The name of the drug is masked only in answers.
     """
     answers: dict[Words, set[tuple[str, Words]]] = defaultdict(set)
     for question in questions:
@@ -221,33 +206,33 @@ def recurrence_figures(questions: Sequence[AuditedQuestion], bootstrap: Bootstra
         ("recurring", "Questions that recur word for word on another label", recurs, None),
         ("recurring_other_gold", other_gold, differs, RECURRING_BOUND),
     )
-    too_few = f"there are {len(questions)} questions, and {LEAST_QUESTIONS} are needed"
-    reason = few or (too_few if len(questions) < LEAST_QUESTIONS else "")
+    too_few = f"there are {len(questions)} questions, and {MIN_QUESTIONS} are needed"
+    reason = few or (too_few if len(questions) < MIN_QUESTIONS else "")
     for metric, name, holds, bound in parts:
         estimate = Estimate(None) if reason else bootstrap(partial(_share, holds), np.arange(len(questions)))
         yield AuditFigure.of(metric, {}, estimate, name=name, bound=bound, reason=reason)
 
 
 def _share(holds: Mask, weights: Numbers) -> Numbers:
-    """Return the weighted share of the questions that hold, for each sample of weights."""
+    """Return the weighted share of the questions for which `holds` is true, for each sample of weights."""
     return divide(weights @ holds.astype(np.float64), weights.sum(axis=1))
 
 
 class Phrases:
-    """Phrases to look for in texts, each with the words that replace it."""
+    """Phrases and the words that replace each of them in texts."""
 
     def __init__(self, phrases: Iterable[tuple[str, Words]]) -> None:
         self._by_first: dict[str, list[tuple[Words, Words]]] = defaultdict(list)
-        for words, put in {words_of(phrase): put for phrase, put in phrases}.items():
+        for words, replacement in {words_of(phrase): replacement for phrase, replacement in phrases}.items():
             if words:
-                self._by_first[words[0]].append((words, put))
+                self._by_first[words[0]].append((words, replacement))
         for found in self._by_first.values():
             found.sort(key=lambda phrase: (-len(phrase[0]), phrase))
 
     def replaced(self, text: Words) -> Words:
-        """Return the words of a text with all phrases replaced, of overlapping phrases the first, of these the longest.
+        """Return the words of a text with its phrases replaced: of overlapping ones the first, of these the longest.
 
-        Neighbouring replacements that are equal become one.
+        Equal replacements next to each other become one.
         """
         made: list[str] = []
         at = 0
@@ -255,22 +240,21 @@ class Phrases:
         while at < len(text):
             known = self._by_first.get(text[at], ())
             fits = (phrase for phrase in known if text[at : at + len(phrase[0])] == phrase[0])
-            words, put = next(fits, (text[at : at + 1], None))
-            if put is None:
+            words, replacement = next(fits, (text[at : at + 1], None))
+            if replacement is None:
                 made.extend(words)
-            elif put != last:
-                made.extend(put)
-            last = put or ()
+            elif replacement != last:
+                made.extend(replacement)
+            last = replacement or ()
             at += len(words)
         return tuple(made)
 
 
 def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[AuditedLabel]) -> list[AuditedQuestion]:
-    """Return the questions in words, in the order of a hash of their ids, which does not depend on the given order.
+    """Return the questions as words, in the order of a hash of their ids, which does not depend on the given order.
 
-    Names of the drug are replaced by one word. Entities are left out and not replaced, because only refusal questions
-    have an entity, so that a word in its place would tell them. For the same reason the entities of all questions are
-    left out of every question. Questions are read once and not kept.
+    Names of the drug are replaced by one word. The entities of all refusal questions are left out of every question: a
+    word in their place would identify refusals, since no other questions have entities. Questions are read once.
 
     Args:
         questions: the questions of a build.
@@ -300,7 +284,7 @@ def audited_questions(questions: Iterable[QuestionAnswer], labels: Iterable[Audi
     made.sort(key=lambda row: (content_id("audit", row.id), row.set_id, row.words, row.answer))
     left_out = Phrases((entity, ()) for entity in entities)
     for question in made:
-        question.bare = left_out.replaced(question.masked)
+        question.without_entities = left_out.replaced(question.masked)
     return made
 
 
@@ -313,18 +297,18 @@ def drug_halves(drugs: Sequence[str]) -> Codes:
 def drawn_questions(ids: Sequence[str], halves: Codes, refusals: Mask) -> tuple[Codes, str]:
     """Draw equally many refusals and other questions in each half, by a hash of their ids.
 
-    The first in order would be of the first labels, and of a class with few questions of all labels: a classifier would
-    then tell the labels apart, for example by their dosage forms, and not the classes.
+    A hash draws from all labels. If the first questions were taken, the larger class would come from fewer labels, and
+    a classifier could tell the labels apart, for example by dosage forms, instead of the classes.
 
     Returns:
-        The numbers of the drawn questions in order, and why they are too few, "" where they are enough.
+        The numbers of the drawn questions in order, and why they are too few, "" if they are enough.
     """
     picked: list[Codes] = []
     order = np.array(sorted(range(len(ids)), key=lambda at: content_id("draw", ids[at])), np.int64)
-    least, needed = len(halves), LEAST_QUESTIONS // 2
+    least, needed = len(halves), MIN_QUESTIONS // 2
     for half in (0, 1):
         groups = [order[(halves[order] == half) & (refusals[order] == is_refusal)] for is_refusal in (False, True)]
-        size = min(MOST_DRAWN, *map(len, groups))
+        size = min(MAX_DRAWN, *map(len, groups))
         least = min(least, size)
         picked += [group[:size] for group in groups]
     reason = f"a half of the drugs has {least} questions of a class, and {needed} are needed" if least < needed else ""
@@ -388,7 +372,7 @@ def cross_fitted_scores(features: Features, halves: Codes, refusals: Mask) -> Nu
         cells = columns[learned] * 2 + classes[rows[learned]]
         counts = np.bincount(cells, minlength=size * 2).reshape(-1, 2).astype(np.float64)
         known = counts.sum(axis=1) > 0
-        smoothed = counts + _SMOOTHING
+        smoothed = counts + 1.0  # Laplace
         weights = np.log(smoothed) - np.log(smoothed[known].sum(axis=0))
         weights[~known] = 0.0
         priors = np.bincount(classes[trained], minlength=2) / np.count_nonzero(trained)

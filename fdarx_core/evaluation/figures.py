@@ -53,32 +53,29 @@ class CellKey(NamedTuple):
 
 
 MIN_QUESTIONS = 10
-"""Questions that a section needs for figures of its own, and a category that is none of `TOPICS`; smaller ones are
-pooled as `OTHER`. With fewer, a rate says little."""
+"""The fewest questions of a section with figures of its own, or of such a category that is none of `TOPICS`; smaller
+ones are pooled as `OTHER`, because a rate over fewer questions is too uncertain."""
 OTHER = "other"
 LENGTHS = ("short", "medium", "long")
 
 Edges = tuple[float, float]
-"""Characters up to which a label is short, and up to which it is medium."""
-
-
+"""The most characters of a short label, and of a medium one."""
 Group = tuple[str, str, Mask]
 """The keys group_by and group of the figures of a group, and its rows."""
 
 
-def type_groups(columns: ScoreColumns) -> list[Group]:
-    """Return each question type, `answerable` for all types but refusal, and `all`."""
+def type_groups(columns: ScoreColumns) -> dict[str, Mask]:
+    """Return the rows of each question type, of "answerable" (all types but refusal), and of "all"."""
     by_type = {name: columns.is_in("type", name) for name in QUESTION_TYPES}
     together = {"answerable": answerable_questions(columns), "all": np.ones(columns.rows, dtype=np.bool_)}
-    return [("type", name, rows) for name, rows in (by_type | together).items()]
+    return by_type | together
 
 
 def subgroups(columns: ScoreColumns, edges: Edges) -> list[Group]:
     """Return all questions by category, and the answerable ones by section, length of the label and whether the answer
     has a number.
 
-    Categories and sections with few questions are pooled as `OTHER`; of the categories, `TOPICS` are not, since who
-    asks about a topic must see how few its questions are.
+    Categories and sections with few questions are pooled as `OTHER`, except `TOPICS`: readers see how few they have.
     """
     answerable, everything = answerable_questions(columns), np.ones(columns.rows, dtype=np.bool_)
     groups: list[Group] = []
@@ -108,8 +105,6 @@ def length_edges(tables: Iterable[pa.Table]) -> Edges:
 
 
 SUBGROUP_METRICS = ("accuracy", "false_refusal_rate", "citation_f1", "citation_f1_eq")
-CATEGORY_METRICS = (HALLUCINATIONS,)
-"""Metrics that are also given by category: those of answerable and refusal questions together."""
 RETRIEVAL_SUBGROUP_METRICS = ("recall_5", "mrr", "ndcg_10", "eq_recall_5")
 
 
@@ -126,8 +121,8 @@ def cell_figures(
     """Return every figure of one cell.
 
     The keys of a figure are model, setting, retriever, group_by and group: group_by is type, category, section,
-    label_length or numeric, and group its value. By type, `answerable` is factual and multi-hop together and `all`
-    every question. Metrics that concern no row of a group are left out. Retrieval alone has no model and no setting.
+    label_length or numeric, and group its value; for types see `type_groups`. Metrics that apply to no row of a group
+    are left out. Figures of retrieval have no model and no setting.
 
     Args:
         key: the cell.
@@ -139,10 +134,10 @@ def cell_figures(
         resamples: bootstrap resamples.
     """
     columns = ScoreColumns(rows)
-    types = {name: mask for _, name, mask in type_groups(columns)}
+    types = type_groups(columns)
     named = [("type", name, (metric, types[name])) for metric in metrics.values() for name in metric.types]
     for by, name, mask in subgroups(columns, edges):
-        listed = [*by_subgroup, *(CATEGORY_METRICS if by == "category" else ())]
+        listed = [*by_subgroup, *([HALLUCINATIONS] if by == "category" else [])]
         named += [(by, name, (metrics[metric], mask)) for metric in listed if metric in metrics]
     estimates = _with_undecided(slice_sums(columns, [piece for *_, piece in named]), seed, resamples)
     return [
@@ -153,10 +148,10 @@ def cell_figures(
 
 
 def _with_undecided(sums: Sequence[SliceSums], seed: int, resamples: int) -> list[Estimate]:
-    """Return the estimates, with intervals of metrics that rest on grades that hold whatever missing grades would be.
+    """Return the estimates; intervals of metrics that rest on grades include every value of the missing grades.
 
-    The lower bound takes all answers without a grade as 0, the upper bound as 1. All are multiplied with the same
-    samples at once. Source: Horowitz and Manski 2000.
+    Where grades are missing, the lower bound counts these answers as 0, and the upper bound as 1. One call estimates
+    all sums, so that they share their bootstrap samples. Source: Horowitz and Manski 2000.
     """
     affected = [
         at for at, part in enumerate(sums) if part.metric.name in JUDGED and part.unscored.any() and part.rows.any()
@@ -171,14 +166,14 @@ def _with_undecided(sums: Sequence[SliceSums], seed: int, resamples: int) -> lis
     return widened
 
 
-Pair = tuple[CellKey, CellKey]
-Wanted = Sequence[tuple[str, str]]
-"""(metric, group by question type, or topic)"""
+CellPair = tuple[CellKey, CellKey]
+MetricGroups = Sequence[tuple[str, str]]
+"""Names of metrics, each with the question type or topic of the group."""
 
 
 @cache
-def compared_metrics() -> Wanted:
-    """Return what is compared between cells; by topic between models only, not between settings of one model."""
+def compared_metrics() -> MetricGroups:
+    """Return the metrics that are compared between cells, those by topic only between models."""
     return (
         *(("accuracy", group) for group in ANSWERABLE),
         ("false_refusal_rate", "answerable"),
@@ -191,14 +186,14 @@ def compared_metrics() -> Wanted:
 
 
 @cache
-def compared_rankings() -> Wanted:
-    """Return what is compared between retrievers."""
+def compared_retrieval_metrics() -> MetricGroups:
+    """Return the metrics that are compared between retrievers."""
     return tuple((metric, group) for metric in RETRIEVAL_SUBGROUP_METRICS for group in ANSWERABLE)
 
 
 def compare_pairs(
     cells: Mapping[CellKey, pa.Table],
-    pairs: Mapping[Pair, Wanted],
+    pairs: Mapping[CellPair, MetricGroups],
     metrics: Mapping[str, Metric],
     *,
     seed: int,
@@ -207,12 +202,12 @@ def compare_pairs(
 ) -> list[Difference]:
     """Return the differences of pairs of cells.
 
-    The key of a difference is group, those of its sides are model, setting and retriever. Pairs and metrics without
-    two labels in common are left out.
+    A difference has the key group; its sides have the keys model, setting and retriever. A metric of a pair is left out
+    if the two cells have fewer than two labels in common.
 
     Args:
         cells: the rows of each cell.
-        pairs: for each pair, the metrics and groups to compare. Holm's correction counts no others.
+        pairs: for each pair, the metrics and groups to compare, for which Holm's correction is made.
         metrics: the metrics by name.
         seed: fixes the intervals.
         resamples: bootstrap resamples.
@@ -225,10 +220,9 @@ def compare_pairs(
     found: list[Difference] = []
     for (a, b), wanted in pairs.items():
         columns = measured[a]
-        groups = {name: rows for _, name, rows in type_groups(columns)}
-        groups |= {topic: columns.is_in("category", topic) for topic in TOPICS}
+        groups = type_groups(columns) | {topic: columns.is_in("category", topic) for topic in TOPICS}
         slices = [(metrics[metric], groups[group]) for metric, group in wanted]
-        differences = paired_differences(measured[a], measured[b], slices, seed=seed, resamples=resamples, flips=flips)
+        differences = paired_differences(columns, measured[b], slices, seed=seed, resamples=resamples, flips=flips)
         found += [
             replace(difference, keys={"group": group}, first=a._asdict(), second=b._asdict())
             for (_, group), difference in zip(wanted, differences, strict=True)
@@ -237,38 +231,43 @@ def compare_pairs(
     return with_holm(found, ["group"])
 
 
-def comparison_pairs(pairs: Iterable[Pair], cells: Mapping[CellKey, SettingProgress]) -> dict[Pair, Wanted]:
-    """Return what to compare in each pair: those of `compared_metrics` for which nothing keeps the two cells apart."""
-    found: dict[Pair, Wanted] = {}
+def comparable_metrics(
+    pairs: Iterable[CellPair], cells: Mapping[CellKey, SettingProgress]
+) -> dict[CellPair, MetricGroups]:
+    """Return for each pair those of `compared_metrics` that a mismatch of the two cells does not exclude."""
+    found: dict[CellPair, MetricGroups] = {}
     for a, b in pairs:
-        apart = barrier(cells[a], cells[b])
+        differs = mismatch(cells[a], cells[b])
         found[a, b] = [
             (metric, group)
             for metric, group in compared_metrics()
             if (group not in TOPICS or a.model != b.model)
-            and (apart is None or (apart.kind == "judge" and metric not in JUDGED))
+            and (differs is None or (differs.kind == "judge" and metric not in JUDGED))
         ]
     return found
 
 
-def alike_pairs(cells: Collection[CellKey]) -> list[Pair]:
-    """Return the pairs of cells that have the setting and retriever, or the model, in common.
+def related_pairs(cells: Collection[CellKey]) -> list[CellPair]:
+    """Return the pairs of cells that have the same setting and retriever, or the same model.
 
-    Answers of another program in a setting with a name of its own are compared with those of every cell.
+    A cell whose setting is none of `SETTINGS`, with answers of another program, is paired with every other cell.
     """
     imported = {cell for cell in cells if cell.setting not in SETTINGS}
     return [(a, b) for a, b in combinations(cells, 2) if a[1:] == b[1:] or a.model == b.model or {a, b} & imported]
 
 
 COVERAGE_TOLERANCE = 0.01
-"""By how much the answered shares of two cells that are compared may differ."""
+"""The largest difference between the answered shares of two cells that are compared."""
 
 FigureT = TypeVar("FigureT", bound=Figure)
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
-    """Why figures of two cells are not compared: `kind` is judge (then only `JUDGED` metrics) or coverage (all)."""
+class Mismatch:
+    """A difference between two cells that excludes comparing them.
+
+    `kind` is "judge", which excludes the metrics in `JUDGED`, or "coverage", which excludes all metrics.
+    """
 
     kind: str
     first: SettingProgress
@@ -277,26 +276,27 @@ class Barrier:
     @property
     def reason(self) -> str:
         """The reason in words, without the names of the cells."""
+        cells = self.first, self.second
         if self.kind == "judge":
-            return f"the judges differ ({judge_text(self.first)}; {judge_text(self.second)})"
-        return f"the coverage differs ({coverage_text(self.first)}; {coverage_text(self.second)})"
+            return f"the judges differ ({'; '.join(map(judge_text, cells))})"
+        answered = "; ".join(f"{cell.covered:,} of {cell.due:,} answered" for cell in cells)
+        return f"the coverage differs ({answered})"
 
 
-def barrier(first: SettingProgress, second: SettingProgress) -> Barrier | None:
-    """Return what keeps two cells from being compared, None where nothing does; coverage comes first."""
+def mismatch(first: SettingProgress, second: SettingProgress) -> Mismatch | None:
+    """Return the mismatch of two cells, None if they can be compared; coverage is checked before the judge."""
     if abs(first.coverage - second.coverage) > COVERAGE_TOLERANCE:
-        return Barrier("coverage", first, second)
+        return Mismatch("coverage", first, second)
     engines, prompts = (first.judge_engine, second.judge_engine), (first.judge_prompt, second.judge_prompt)
     if not all(engines):  # an earlier version wrote only the name of the judge
         same = first.judge == second.judge
     else:  # a cell without a prompt has no answer that a judge graded
         same = not all(prompts) or (engines[0] == engines[1] and prompts[0] == prompts[1])
-    return None if same else Barrier("judge", first, second)
+    return None if same else Mismatch("judge", first, second)
 
 
 def with_provenance(figures: Sequence[FigureT], cell: SettingProgress) -> list[FigureT]:
-    """Return figures of a cell with who answered and who graded, by which prompts, and how many questions of those due
-    were answered."""
+    """Return figures of a cell with its model, judge and prompts, and the numbers of answered questions and of all."""
     return [
         replace(
             figure,
@@ -311,11 +311,6 @@ def with_provenance(figures: Sequence[FigureT], cell: SettingProgress) -> list[F
 
 
 def judge_text(cell: SettingProgress) -> str:
-    """Return the judge of a cell with what answers under its name, for example "strong (openai gpt-5)"."""
+    """Return the name of a cell's judge with its engine and prompt, for example "strong (openai gpt-5)"."""
     about = ", ".join(filter(None, (cell.judge_engine, cell.judge_prompt)))
     return f"{cell.judge} ({about})" if about else cell.judge
-
-
-def coverage_text(cell: SettingProgress) -> str:
-    """Return how many of the questions due have an answer, for example "1 of 323 answered"."""
-    return f"{cell.covered:,} of {cell.due:,} answered"

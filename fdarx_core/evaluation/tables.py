@@ -94,60 +94,50 @@ def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list
     return [f"{unscored:,} of {total:,} {what} have no verdict and are in no {where}."] if unscored else []
 
 
-def with_bounds(entry: Estimate) -> str:
+def with_bounds(entry: Estimate | None) -> str:
     """Return a value with its interval, `0.53 [0.50, 0.56]`, or only the value without an interval."""
-    bounds = "" if entry.low is None or entry.high is None else f" [{_figure(entry.low)}, {_figure(entry.high)}]"
-    return f"{_figure(entry.value)}{bounds}"
+    if entry is None or entry.value is None:
+        return MISSING
+    return f"{_decimal(entry.value)} {interval(entry, _decimal)}".rstrip()
 
 
-def with_margin(entry: Estimate) -> str:
-    """Return a value with the larger distance to a bound, `0.53 ±0.03`, so that no interval appears too narrow."""
-    if entry.value is None or entry.low is None or entry.high is None:
-        return _figure(entry.value)
-    return f"{_figure(entry.value)} ±{max(entry.high - entry.value, entry.value - entry.low):.2f}"
+def interval(entry: Estimate, written: Callable[[float], str]) -> str:
+    """Return the interval as `[low, high]`, "" without one; `written` makes the text of a bound."""
+    return "" if entry.low is None or entry.high is None else f"[{written(entry.low)}, {written(entry.high)}]"
 
 
-def _figure(value: float | None) -> str:
-    return MISSING if value is None else f"{round(value, 2) + 0.0:.2f}"  # no -0.00
+def _decimal(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # no -0.00
 
 
 def table_text(grid: ResultTable, width: int = 100) -> str:
-    """Return the table in lines of at most `width` characters, where each group of columns fits into that.
+    """Return the table in lines of at most `width` characters, if a single column fits into that.
 
-    Groups of columns that do not fit beside each other follow below, with the rows' names again. Intervals are printed
-    as bounds where that needs no more lines than margins do.
+    Columns that do not fit beside each other follow below, with the rows' names again.
     """
-    bounds, margins = _blocks(grid, with_bounds, width), _blocks(grid, with_margin, width)
-    blocks = bounds if len(bounds) <= len(margins) and all(_width(block) <= width for block in bounds) else margins
-    legend = [] if blocks == bounds else ["± is the distance to the farther end of the interval."]
-    notes = [line for note in (*grid.notes, *legend) for line in wrap(note, width)]
-    return "\n".join([*wrap(grid.title, width), "", "\n\n".join(blocks), *([""] if notes else []), *notes])
+    notes = [line for note in grid.notes for line in wrap(note, width)]
+    return "\n".join(
+        [*wrap(grid.title, width), "", "\n\n".join(_blocks(grid, width)), *([""] if notes else []), *notes]
+    )
 
 
-def _blocks(grid: ResultTable, form: Callable[[Estimate], str], width: int) -> list[str]:
-    """Return the table in texts: as many whole groups of columns beside each other as fit."""
+def _blocks(grid: ResultTable, width: int) -> list[str]:
+    """Return the table in texts: as many columns beside each other as fit."""
     import pandas as pd  # takes longer to import than most commands without a table
 
-    if not grid.rows:
-        return []
-    cells = [[form(entry or Estimate(None)) for entry in entries] for _, entries in grid.rows]
+    cells = [[with_bounds(entry) for entry in entries] for _, entries in grid.rows]
     header = pd.MultiIndex.from_tuples(grid.columns, names=["", grid.stub])
     frame = pd.DataFrame(cells, [name for name, _ in grid.rows], header)
     texts: list[str] = []
-    first = last = 0
-    for _, count in grid.header_groups():
-        beside = frame.iloc[:, first : last + count].to_string()
-        if texts and _width(beside) <= width:
+    first = 0
+    for last in range(1, len(grid.columns) + 1 if grid.rows else 0):
+        beside = frame.iloc[:, first:last].to_string()
+        if texts and max(map(len, beside.splitlines())) <= width:
             texts[-1] = beside
         else:
-            first = last
-            texts.append(frame.iloc[:, first : last + count].to_string())
-        last += count
+            first = last - 1
+            texts.append(frame.iloc[:, first:last].to_string())
     return texts
-
-
-def _width(text: str) -> int:
-    return max(map(len, text.splitlines()))
 
 
 BASELINE = "baseline"
@@ -257,7 +247,9 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
     columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
-    table = build_table("Hallucination rate by topic (questions)", "Topic", columns, cells, CLUSTERS)
+    table = build_table(
+        "Hallucination rate by topic: wrong answers ÷ graded answers (questions)", "Topic", columns, cells, CLUSTERS
+    )
     few = [topic for topic in asked if asked[topic] < MIN_QUESTIONS]
     none = [topic for topic in TOPICS if topic not in asked]
     notes = [

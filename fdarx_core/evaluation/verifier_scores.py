@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from fdarx_core.evaluation.bootstrap import estimate_figures
-from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, every_row, ratio
+from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, divide, every_row, ratio
 from fdarx_core.evaluation.tables import ResultTable, build_table, table_text
 from fdarx_core.records import Figure, content_id
 from fdarx_core.storage import Location, StorageError
@@ -166,10 +166,8 @@ def _counts(marks: Iterable[str], columns: ScoreColumns) -> Numbers:
 def _f1(sums: Numbers) -> Numbers:
     """Return the mean of 2 · hits ÷ (found + marked) over the marks that occur."""
     hits, found, marked = (sums[..., start::3] for start in range(3))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scores = np.where(marked > 0, 2 * hits / (found + marked), np.nan)
-    occurring = np.count_nonzero(marked > 0, axis=-1)
-    return np.where(occurring > 0, np.nansum(scores, axis=-1) / np.maximum(occurring, 1), np.nan)
+    scores = np.where(marked > 0, divide(2 * hits, found + marked), 0.0)
+    return divide(scores.sum(axis=-1), np.count_nonzero(marked > 0, axis=-1))
 
 
 _METRICS = [

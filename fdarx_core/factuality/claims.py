@@ -68,7 +68,7 @@ def claims_of(answer: CheckedAnswer) -> list[Claim]:
     return _numbered(answer, found.values())
 
 
-def claims_asked(answer: CheckedAnswer) -> dict[str, Any]:
+def claims_slots(answer: CheckedAnswer) -> dict[str, Any]:
     """Return the slots of the request for an answer's claims; `read_claims` reads the response."""
     return {"question": answer.question, "answer": answer.answer, "drug": answer.drug}
 

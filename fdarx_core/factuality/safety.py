@@ -1,4 +1,4 @@
-"""Safety flags: what in an answer a language model finds contradicted by the label of its drug. Source: FAS §3.2, §4.
+"""Flags statements of an answer that contradict the label of its drug, by a language model. Source: FAS §3.2, §4.
 
 The model reads the answer and the sections of the label on contraindications, the boxed warning, interactions and
 dosage. Code checks only that its quotations are verbatim. Without a language model nothing is flagged.
@@ -22,12 +22,12 @@ from fdarx_core.records import CheckedAnswer, Evidence, FactualityScore, Label, 
 
 SECTIONS = ("34066-1", "34070-3", "34073-7", DOSAGE_SECTION)
 """Boxed Warning, Contraindications, Drug Interactions, Dosage and Administration."""
-MOST_LABELS = 3
-"""The most labels that an answer is checked against, one for each drug that it is about."""
+MAX_LABELS = 3
+"""The most labels that an answer is checked against, one for each drug that it names."""
 
 
 class ContradictedStatement(Reply):
-    """A statement of the answer and the words of a label that contradict it, both letter for letter."""
+    """A statement of the answer and the words of a label that contradict it, both quoted verbatim."""
 
     kind: Literal["contraindication", "interaction", "dose", "warning"]
     answer_quote: Quote
@@ -35,7 +35,7 @@ class ContradictedStatement(Reply):
 
 
 class CheckSafetyReply(Reply):
-    """Empty and false for most answers."""
+    """The contradicted statements of an answer, mostly none, and whether it lacks a dose that it should give."""
 
     statements: Annotated[list[ContradictedStatement], Field(max_length=100)]
     dose_missing: bool = False
@@ -74,8 +74,9 @@ class SafetyPassages:
     def find(self, answer: CheckedAnswer) -> list[Evidence]:
         """Return the passages that an answer is checked against, in the order of the labels.
 
-        They are of the answer's own label; else of the first label of its drug; else of those of the drugs that the
-        question names, else the answer. An answer that failed, refused or is about no drug of the labels has none.
+        They are those of the label with the answer's `set_id`. If there is none, the first label is used of each drug
+        that is named in the field `drug`, or if none is, in the question, or in the answer. An answer that failed,
+        refused or names no drug of the labels has no passages.
         """
         if answer.outcome != "answered" or not answer.answer.strip():
             return []
@@ -85,12 +86,12 @@ class SafetyPassages:
             drugs = dict.fromkeys(drug for mention in self._names.find(text) for drug in mention.drugs)
             set_ids = dict.fromkeys(self._first_label[drug] for drug in drugs if drug in self._first_label)
             if set_ids:
-                return [passage for set_id in list(set_ids)[:MOST_LABELS] for passage in self._passages[set_id]]
+                return [passage for set_id in list(set_ids)[:MAX_LABELS] for passage in self._passages[set_id]]
         return []
 
 
-def safety_asked(answer: CheckedAnswer, passages: Sequence[Evidence]) -> dict[str, Any]:
-    """Return the slots of the request that checks an answer; `read_safety` reads the response."""
+def safety_slots(answer: CheckedAnswer, passages: Sequence[Evidence]) -> dict[str, Any]:
+    """Return the slots of the task that checks an answer; `read_safety` reads the response."""
     shown = [{"heading": passage.heading, "text": passage.text} for passage in passages]
     return {"question": answer.question, "answer": answer.answer, "passages": shown}
 
@@ -98,40 +99,39 @@ def safety_asked(answer: CheckedAnswer, passages: Sequence[Evidence]) -> dict[st
 def read_safety(
     answer: CheckedAnswer, passages: Sequence[Evidence], response: Response
 ) -> tuple[list[SafetyFlag], int]:
-    """Return the flags of a response in the order of the answer, and how many statements are dropped.
+    """Return the flags of a response in the order of the answer, and the number of dropped statements.
 
-    A statement is dropped if a quotation of it is not in the answer, or in no passage. White space and the shapes of
-    quotation marks, apostrophes and dashes are ignored. Raises Unparsable as `Task.parse` does.
+    A statement is dropped if its `answer_quote` is not in the answer, or its `label_quote` in no passage. White space
+    and the shapes of quotation marks, apostrophes and dashes are ignored. Raises Unparsable as `Task.parse` does.
     """
-    reply, flags, dropped = CHECK_SAFETY.parse(response), list[SafetyFlag](), 0
+    reply, flags = CHECK_SAFETY.parse(response), list[SafetyFlag]()
     for statement in reply.statements:
-        words = _place(statement.answer_quote, answer.answer)
-        in_labels = ((passage, _place(statement.label_quote, passage.text)) for passage in passages)
-        passage, because = next((found for found in in_labels if found[1]), (None, None))
-        if words and passage and because:
+        in_answer = _find_quote(statement.answer_quote, answer.answer)
+        searched = ((passage, _find_quote(statement.label_quote, passage.text)) for passage in passages)
+        passage, in_label = next((found for found in searched if found[1]), (None, None))
+        if in_answer and passage and in_label:
             title = passage.section.rpartition(" > ")[2]
-            source = passage.drug, title, because[0], passage.set_id, passage.place
-            flags.append(SafetyFlag(answer.id, statement.kind, *words.span(), words[0], *source))
-        else:
-            dropped += 1
+            source = passage.drug, title, in_label[0], passage.set_id, passage.place
+            flags.append(SafetyFlag(answer.id, statement.kind, *in_answer.span(), in_answer[0], *source))
+    dropped = len(reply.statements) - len(flags)
     if reply.dose_missing:
         flags.append(SafetyFlag(answer.id, "dose_missing", 0, 0, "", passages[0].drug, "dose", "", passages[0].set_id))
     return sorted(flags, key=lambda flag: (flag.start, flag.end, flag.kind)), dropped
 
 
-def _place(quote: str, text: str) -> re.Match[str] | None:
+def _find_quote(quote: str, text: str) -> re.Match[str] | None:
     bare = quote.strip(" .…")
     return quote_pattern(bare).search(text) if bare else None
 
 
 def safety_counts(score: FactualityScore) -> Counter[str]:
-    """Return what the check of an answer found, 0 or 1 for "flagged" and "unchecked", the numbers of the others."""
-    unchecked = any(why.startswith("flags: ") for why in score.unscored)
+    """Return the numbers of flags and dropped statements of an answer; "flagged" and "unchecked" are 0 or 1."""
+    unchecked = any(reason.startswith("flags: ") for reason in score.unscored)
     return Counter(flagged=score.flags > 0, flags=score.flags, dropped=score.dropped_flags, unchecked=unchecked)
 
 
 def safety_sentence(counts: Mapping[str, int], *, by_model: bool) -> str:
-    """Return in words what was found in answers. `by_model` says whether a language model checks them."""
+    """Return in words what the check of answers found. `by_model` says whether a language model made it."""
     if not by_model:
         return "Not checked: no judge model. Name a language model with --entailment."
     return (

@@ -51,7 +51,6 @@ class CompareReply(Reply):
 
 ROUND_TRIP_ANSWER = Task.load("round_trip_answer", RoundTripReply)
 COMPARE_ANSWERS = Task.load("compare_answers", CompareReply)
-ROUND_TRIP_TASKS: dict[str, Task[Any]] = {task.name: task for task in (ROUND_TRIP_ANSWER, COMPARE_ANSWERS)}
 
 
 def settings_of(question: QuestionAnswer) -> tuple[RoundTripSetting, ...]:

@@ -1,4 +1,4 @@
-"""The rules that every question must pass, each with the name it is counted by. Source: FDARxBench §B.4, stage 1."""
+"""The rules that every question must pass, by name; rejects are counted by it. Source: FDARxBench §B.4, stage 1."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _VAGUE = frozenset(_WORDS["vague"].split())
 
 
 def artificial_conjunction(question: str, drug_names: Sequence[str], contexts: Sequence[str]) -> str | None:
-    """Return the conjunction of two questions that could be asked separately, None for one question.
+    """Return a message if a question consists of two that could be asked separately, None for one question.
 
     Either a conjunction begins a second question ("…, and how is it supplied?"), or it joins two objects of the
-    question, one of which is only in the first context and the other only in the second ("the storage temperature and
+    question, of which one is only in the first context and the other only in the second ("the storage temperature and
     the maximum dose"). "Renal and hepatic impairment" is one object.
     """
     names = _names_pattern(tuple(drug_names))  # the drug's name, which may contain conjunctions, becomes one word
-    asked = (names.sub(_DRUG, question) if names else question).lower()
-    second = _second_question(asked) or _SECOND_CLAUSE.search(asked)
+    lowered = (names.sub(_DRUG, question) if names else question).lower()
+    second = _second_question(lowered) or _SECOND_CLAUSE.search(lowered)
     if second:
         return f"a second question: {second[0].strip()!r}"
-    for first, other in _halves(asked) if len(contexts) > 1 else ():
-        one, two, in_a, in_b = map(_stems, (first, other, *contexts[:2]))
-        straight = _only(one, in_a, in_b) and _only(two, in_b, in_a)
-        if straight or (_only(one, in_b, in_a) and _only(two, in_a, in_b)):
-            return f"two things asked for, one in each context: {first!r} and {other!r}"
+    for first, other in _joined_objects(lowered) if len(contexts) > 1 else ():
+        stems, other_stems, in_a, in_b = map(_stems, (first, other, *contexts[:2]))
+        for own, foreign in ((in_a, in_b), (in_b, in_a)):
+            if stems & own and not stems & foreign and other_stems & foreign and not other_stems & own:
+                return f"two things asked for, one in each context: {first!r} and {other!r}"
     return None
 
 
@@ -59,26 +59,23 @@ def _names_pattern(drug_names: tuple[str, ...]) -> re.Pattern[str] | None:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, listed))})(?!\w)", re.IGNORECASE) if listed else None
 
 
-def _second_question(asked: str) -> re.Match[str] | None:
-    for found in _SECOND_QUESTION.finditer(asked):
+def _second_question(question: str) -> re.Match[str] | None:
+    for found in _SECOND_QUESTION.finditer(question):
         word = found["open"] or found["narrow"] or found["inverted"]
-        # A word that opened a subordinate clause before goes on with it: "in patients who smoke and who …".
-        before = asked[: found.start()]
+        # A word that already opened a subordinate clause continues it: "in patients who smoke and who …".
+        before = question[: found.start()]
         if word not in _INTERROGATIVE.findall(before)[1:] and not (word in ("which", "who") and " that " in before):
             return found
     return None
 
 
-def _halves(asked: str) -> Iterator[tuple[str, str]]:
+def _joined_objects(question: str) -> Iterator[tuple[str, str]]:
+    """Yield each two objects that a conjunction joins, without the prepositional phrases that follow them."""
     for conjunction in (_SUBJECTS, _ACTIONS):
-        if found := conjunction.search(asked):
+        if found := conjunction.search(question):
             first = _OF_DRUG.sub("", found["first"])
             if not _TAIL.search(first) and not _AUXILIARY.search(found["second"]):
                 yield first.strip(), _TAIL.sub("", found["second"]).strip()
-
-
-def _only(half: frozenset[str], inside: frozenset[str], outside: frozenset[str]) -> bool:
-    return bool(half & inside) and not half & outside
 
 
 @lru_cache(maxsize=256)
@@ -86,27 +83,27 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(stem(word, "conjunction") for word in content_words(text) - _VAGUE if word != _DRUG)
 
 
-_SIGNS = {name: re.compile(sign) for name, sign in _WORDS["damage"].items()}
-_SIGNS_IN_QUESTION = {name: re.compile(sign) for name, sign in _WORDS["damage_of_question"].items()}
+_DAMAGE = {name: re.compile(sign) for name, sign in _WORDS["damage"].items()}
+_DAMAGE_OF_QUESTION = _DAMAGE | {name: re.compile(sign) for name, sign in _WORDS["damage_of_question"].items()}
 _NO_VALUE = re.compile(r"\W*(?:null|none|nil|n/?a|nan|undefined|unknown|tbd|not applicable|true|false)?\W*", re.I)
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def malformed_question(question: str) -> str | None:
-    """Return what is damaged, None for nothing. A question has letters and one question mark, at its end."""
+    """Return what is malformed, None for nothing. A question has letters and one question mark, at its end."""
     if not any(unicodedata.category(char).startswith("L") for char in question):
         return "question: no letters"
     if question.count("?") != 1 or not question.endswith("?"):
         return f"question: {question.count('?')} question marks, one at the end expected"
-    damage = _damage(question, _SIGNS | _SIGNS_IN_QUESTION) or _unbalanced(question, "()[]{}")
+    damage = _damage(question, _DAMAGE_OF_QUESTION) or _unbalanced(question, "()[]{}")
     return f"question: {damage}" if damage else None
 
 
 def malformed_answer(answer: str) -> str | None:
-    """Return what is damaged, None for nothing. Label text may break lines, number items and leave brackets open."""
+    """Return what is malformed, None for nothing. Answers may have line breaks, numbered items and open brackets."""
     if _NO_VALUE.fullmatch(answer):
         return f"answer: no value, {answer.strip()!r}"
-    damage = _damage(answer, _SIGNS) or _unbalanced(answer, "{}")
+    damage = _damage(answer, _DAMAGE) or _unbalanced(answer, "{}")
     return f"answer: {damage}" if damage else None
 
 
@@ -133,15 +130,15 @@ QUESTION_LENGTH = (10, 200)
 ANSWER_LENGTH = (1, 600)
 """Characters, both bounds allowed."""
 MIN_OVERLAP = 0.10
-"""Share of the answer's content words."""
+"""The least share of the answer's content words that the contexts must have."""
 
 
 @dataclass(slots=True)
 class LabelEvidence:
-    """The evidence of a label that a question is checked against.
+    """The texts of a label that a question is checked against.
 
-    `drug_names` are the label's aliases; `contexts` the texts of the question's gold passages, position by position;
-    `label_text`, for refusal questions, everything the label says, Highlights and tables included.
+    `drug_names` are the label's aliases, `contexts` the texts of the question's gold passages, in order, and
+    `label_text` the whole text of the label with Highlights and tables, for refusal questions.
     """
 
     drug_names: list[str]
@@ -150,11 +147,10 @@ class LabelEvidence:
 
 
 Rule = Callable[[QuestionAnswer, LabelEvidence], str | None]
-"""Returns None for a question that may stay, else what is wrong with it, for people to read."""
-
+"""Returns None for a question that passes, else a message that says what is wrong with it."""
 
 ENTRY_POINTS = "fdarx.filters"
-"""The entry point group by which other packages add rules; each entry point names a `Rule`."""
+"""The entry point group of rules in other packages; each entry point names a `Rule`."""
 
 
 def first_failure(question: QuestionAnswer, evidence: LabelEvidence) -> tuple[str, str] | None:
@@ -166,13 +162,13 @@ def first_failure(question: QuestionAnswer, evidence: LabelEvidence) -> tuple[st
 
 
 def missing_field(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    held = {name: getattr(question, name).strip() for name in ("id", "set_id", "drug_name", "question", "answer")}
+    required = {name: getattr(question, name).strip() for name in ("id", "set_id", "drug_name", "question", "answer")}
     if not question.answerable:
-        held |= {"entity": question.entity.strip(), "label text": evidence.label_text.strip()}
+        required |= {"entity": question.entity.strip(), "label text": evidence.label_text.strip()}
     else:
         contexts = [context for context in evidence.contexts if context.strip()]
-        held["context"] = len(contexts) >= QUESTION_TYPES[question.type].passages
-    missing = [name for name, value in held.items() if not value]
+        required["context"] = len(contexts) >= QUESTION_TYPES[question.type].passages
+    missing = [name for name, value in required.items() if not value]
     return f"no {', '.join(missing)}" if missing else None
 
 
@@ -189,9 +185,9 @@ def joined_questions(question: QuestionAnswer, evidence: LabelEvidence) -> str |
 
 
 def low_overlap(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    """Return a message if the answer and its contexts share few words. Multi-hop questions need a share in each.
+    """Return a message if the answer has few words of its contexts. Multi-hop answers need the share in each context.
 
-    The yes or no with which an answer begins is no word of the label.
+    A "yes" or "no" at the beginning of the answer is not counted.
     """
     answer = _YES_OR_NO.sub("", question.answer)
     if not question.answerable or not content_words(answer):
@@ -209,9 +205,9 @@ def entity_not_named(question: QuestionAnswer, evidence: LabelEvidence) -> str |
 
 
 def entity_present(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
-    """Return a message if the label has the entity of a refusal question, unless it asks for an attribute of it.
+    """Return a message if the label names the entity of a refusal question.
 
-    Whether the label gives this attribute is for a judge to say.
+    A question on an attribute of an entity passes: only a judge can tell whether the label gives the attribute.
     """
     if question.answerable or question.attribute:
         return None
@@ -231,7 +227,7 @@ def evidence_not_quoted(question: QuestionAnswer, evidence: LabelEvidence) -> st
 def wrong_calculation(question: QuestionAnswer, evidence: LabelEvidence) -> str | None:
     """Return a message for the first sentence of the answer that is a calculation with a wrong result."""
     sentences = split_sentences(question.answer)
-    return next((f"{one!r}: {error}" for one in sentences if (error := calculation_error(one))), None)
+    return next((f"{sentence!r}: {error}" for sentence in sentences if (error := calculation_error(sentence))), None)
 
 
 RULES: dict[str, Rule] = {
@@ -247,14 +243,14 @@ RULES: dict[str, Rule] = {
     "entity_not_named": entity_not_named,
     "entity_present": entity_present,
 }
-"""The rules by the names that they are counted by, in order: a question counts under the first that it breaks."""
+"""The built-in rules by name, in order: a rejected question is counted by the first rule that it breaks."""
 
 
 @cache
 def rules() -> dict[str, Rule]:
     """Return all rules in order: the built-in ones, then those of other packages (entry point group fdarx.filters).
 
-    The latter are imported by the first call, which raises PluginError for one that cannot be used.
+    The first call imports the packages and raises PluginError for a rule that cannot be used.
     """
     added = load_plugins(ENTRY_POINTS, "function", Callable, builtin_names=RULES)
     return {**RULES, **{name: partial(_added_rule, name, rule) for name, rule in added.items()}}

@@ -14,7 +14,7 @@ from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Reject
 
 STAGE = "generate"
 NOTHING_TO_ASK = "nothing_to_ask"
-"""The reason of a reject for a reply without items, which is a good reply where nothing is worth asking."""
+"""The reason of a reject for a reply without items, which is right for a context with nothing worth asking."""
 
 
 def parse_candidates(
@@ -30,7 +30,7 @@ def parse_candidates(
     if not reply.items and context.refusal is None:
         where = " and ".join(f"{p.marker} {p.section_title}" for p in gold)
         return Reject(context.id, STAGE, NOTHING_TO_ASK, where, label.set_id)
-    made_by: dict[str, Any] = {
+    common: dict[str, Any] = {
         "category": context.category or (topic_of(gold[0].core_code) if gold else context.twin_category),
         "task": response.task,
         "task_version": response.task_version,
@@ -38,10 +38,10 @@ def parse_candidates(
         "response_key": response.key,
         "template": context.template if response.endpoint == Baseline.name else "",  # a model has its own wordings
     }
-    questions = [] if context.refusal is None else [_twin(label, context.refusal, made_by)]
+    questions = [] if context.refusal is None else [_twin(label, context.refusal, common)]
     for item in reply.items:
         written = kind.writing.read(item)
-        made = make_question(
+        question = make_question(
             label,
             written.question,
             written.answer,
@@ -51,21 +51,21 @@ def parse_candidates(
             answer_kind=written.answer_kind,
             difficulty=written.difficulty,
             evidence=list(written.evidence),
-            **made_by,
+            **common,
         )
-        questions.append(made)
+        questions.append(question)
         if written.twin is not None:
-            category = context.twin_category or made_by["category"]
-            questions.append(_twin(label, written.twin, made_by | {"category": category}, made))
+            category = context.twin_category or common["category"]
+            questions.append(_twin(label, written.twin, common | {"category": category}, question))
     return questions
 
 
-def _twin(label: Label, twin: Twin, made_by: dict[str, Any], of: QuestionAnswer | None = None) -> QuestionAnswer:
+def _twin(label: Label, twin: Twin, common: dict[str, Any], of: QuestionAnswer | None = None) -> QuestionAnswer:
     """Return a refusal question, with the id of the answerable one that it was written with, if there is one."""
     own = {"type": "refusal", "source": "twin", "answer_kind": "refusal"}
     asked = {"entity": twin.entity, "attribute": twin.attribute if twin.kind == "near_miss" else ""}
     written_with = {"twin": of.id, "difficulty": of.difficulty} if of else {"difficulty": "direct"}
-    return make_question(label, twin.question, NO_ANSWER, [], **written_with, **asked, **own, **made_by)
+    return make_question(label, twin.question, NO_ANSWER, [], **written_with, **asked, **own, **common)
 
 
 def make_question(label: Label, question: str, answer: str, gold: Sequence[Passage], **fields: Any) -> QuestionAnswer:

@@ -13,13 +13,13 @@ from fdarx_core.generation.section_answers import NO_CONTRAINDICATIONS, SECTION_
 from fdarx_core.generation.terminology import SearchableText, Topic, TopicTerm, fold, names_that_begin, terms_of
 from fdarx_core.generation.topic_sections import (
     DESCRIPTION,
-    KINDS,
     OVERDOSAGE,
     PHARMACOLOGY,
     REACTIONS,
     STUDIES,
+    TOPIC_KINDS,
     WARNINGS,
-    Kind,
+    TopicKind,
 )
 from fdarx_core.generation.units import SectionUnit, TopicStatement, read_units, without_references
 from fdarx_core.generation.values import only_value, reaction_rates
@@ -141,9 +141,9 @@ class LabelReader:
             return False
         if topic.kind == "partner" and not self._taken_together.isdisjoint(term.wider):
             return False
-        wider_codes, own_codes = KINDS[topic.kind].wider, self._sections.keys()
+        class_codes, own_codes = TOPIC_KINDS[topic.kind].class_scope, self._sections.keys()
         # A section without a known code may be any section.
-        codes = None if wider_codes is None else (own_codes & wider_codes) | (own_codes - SECTION_NAMES.keys())
+        codes = None if class_codes is None else (own_codes & class_codes) | (own_codes - SECTION_NAMES.keys())
         return not self.names_any(term.wider, codes)
 
     def names_without_answer(self, topic: Topic, term: TopicTerm) -> bool:
@@ -224,7 +224,7 @@ class LabelReader:
             named = self._statements_naming(term, REACTIONS | WARNINGS | STUDIES)
             found, cells = reaction_rates(named, term, self._aliases)
             return TopicAnswer(topic, tuple(found), cells) if found else None
-        return self._answer(topic, *self._statements_on_term(KINDS[topic.kind], term))
+        return self._answer(topic, *self._statements_on_term(TOPIC_KINDS[topic.kind], term))
 
     def _is_whole_section(self, answer: TopicAnswer, name: str) -> bool:
         """Return whether an answer has all words of a section, headings within its text included.
@@ -240,7 +240,7 @@ class LabelReader:
         section = Counter(fold(without_references("\n".join(one.text for one in own))).split())
         return not section - Counter(fold(answer.text).split())
 
-    def _statements_on_term(self, kind: Kind, term: TopicTerm) -> tuple[list[TopicStatement], str]:
+    def _statements_on_term(self, kind: TopicKind, term: TopicTerm) -> tuple[list[TopicStatement], str]:
         """Return all that a section, or the label, says of a term, and the answer with the headings above it.
 
         Includes what stands under headings that name the term, and each other paragraph or list item that names it.
@@ -255,7 +255,7 @@ class LabelReader:
         all_names = (*term.names, *term.members)
         for unit, titles, names in zip(self._units, self._folded_titles, self._unit_names, strict=True):
             within = unit.code in kind.scope
-            if (not within and not kind.everywhere) or names.isdisjoint(all_names):
+            if (not within and not kind.whole_label) or names.isdisjoint(all_names):
                 continue
             # Of headings within the text only the last one is certain to apply, since their levels are not marked.
             applying = (*titles[: len(titles) - unit.depth], titles[-1]) if titles else ()
@@ -275,13 +275,13 @@ class LabelReader:
                 chosen += paragraph
                 answer.append(unit.under_title(paragraph, bool(titles)))
         text = " ".join(answer)
-        lacks_heading = kind.titled and not under_heading
-        lacks_wording = kind.stated is not None and not kind.stated.search(text)
+        lacks_heading = kind.needs_heading and not under_heading
+        lacks_wording = kind.wording is not None and not kind.wording.search(text)
         if not in_scope or lacks_heading or lacks_wording:
             return [], ""
         return chosen, text
 
-    def _paragraphs(self, unit: SectionUnit, kind: Kind, term: TopicTerm) -> list[list[TopicStatement]] | None:
+    def _paragraphs(self, unit: SectionUnit, kind: TopicKind, term: TopicTerm) -> list[list[TopicStatement]] | None:
         """Return the paragraphs of a unit that name a term; None where one of them is not clear by itself.
 
         A paragraph that refers back to one that names the term belongs to it.
@@ -297,7 +297,7 @@ class LabelReader:
                 ]
                 if not part[0].stands_alone or any(statement.is_row for statement in part):
                     return None
-                if kind.stated is not None and not kind.stated.search(" ".join(statement.text for statement in part)):
+                if kind.wording is not None and not kind.wording.search(" ".join(statement.text for statement in part)):
                     return None
                 found.append(part)
                 continues = True

@@ -1,4 +1,4 @@
-"""The tasks of question generation. Source: FDARxBench §B.2, §B.3."""
+"""The tasks by which a model writes questions, their replies, and slots of prompts. Source: FDARxBench §B.2, §B.3."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ReplyT = TypeVar("ReplyT", bound=Reply)
 Quotes: TypeAlias = Annotated[list[Quote], CutTo(30)]
 QuestionText: TypeAlias = Annotated[str, Field(max_length=500)]
 AnswerText: TypeAlias = Annotated[str, Field(max_length=2000)]
-"""Longer than a rule allows, so that one long answer costs its question only (`answer_length`), not the whole reply."""
+"""The bound is above that of the rule `answer_length`: a longer answer loses only its question, not the whole reply."""
 
 
 class Twin(Reply):
-    """A question in the words of another that the label does not answer.
+    """A question that is worded like another one, but that the label does not answer.
 
-    Either its `entity` is absent from the label, or the label names it and is silent on the `attribute` that is asked
-    for (a near miss); `attribute` is "" for the former.
+    The label does not name its `entity` (absent; `attribute` is ""), or it names the entity and does not give the
+    `attribute` that the question asks for (near miss).
     """
 
     kind: TwinKind
@@ -47,7 +47,7 @@ class WrittenItem(Reply):
 
 
 class FactualItem(WrittenItem):
-    """A question with its evidence and answer; `type` is the kind of its answer."""
+    """A factual question with its evidence and answer; `type` is the kind of its answer."""
 
     type: AnswerKind
     difficulty: Difficulty
@@ -55,13 +55,13 @@ class FactualItem(WrittenItem):
 
 
 class FactualReply(Reply):
-    """No item where the passages hold nothing worth asking."""
+    """The factual questions on a passage; no item if the passage has nothing worth asking."""
 
     items: Annotated[list[FactualItem], CutTo(12)]
 
 
 class MultihopItem(Reply):
-    """A question with its evidence in both passages; its answer holds the conclusion and a fact of each passage."""
+    """A multi-hop question with its evidence in both passages; the answer has a fact of each and the conclusion."""
 
     evidence_a: Quotes
     evidence_b: Quotes
@@ -72,22 +72,25 @@ class MultihopItem(Reply):
 
 
 class MultihopReply(Reply):
-    """No item where nothing sensible links the two passages."""
+    """The multi-hop questions on two passages; no item if nothing sensible links them."""
 
     items: Annotated[list[MultihopItem], CutTo(4)]
 
 
 def passage_slots(passages: Sequence[Passage]) -> list[dict[str, str]]:
-    """Return passages as prompts show them: the titles of the section, the head of the table it begins in, the text."""
-    heads = [one.table_header.replace('"', "'").replace("\n", " > ") for one in passages]
+    """Return passages as prompts show them: the section, the headings of a table that the text begins in, the text."""
     return [
-        {"section": section_name(one), "table": head, "text": one.text}
-        for one, head in zip(passages, heads, strict=True)
+        {
+            "section": section_name(passage),
+            "table": passage.table_header.replace('"', "'").replace("\n", " > "),
+            "text": passage.text,
+        }
+        for passage in passages
     ]
 
 
 def section_name(place: Passage | Section) -> str:
-    """Return the titles of a section, the top one first; the name of its LOINC code where it has no title."""
+    """Return the titles above a place in a label, the top one first, or the name of its LOINC code without titles."""
     path = place.path if isinstance(place, Section) else place.section_path
     return path or SECTION_NAMES.get(place.core_code, "")
 
@@ -98,13 +101,13 @@ def forms_and_routes(label: Label) -> str:
 
 
 def writing_task(name: str, reply: type[ReplyT]) -> Task[ReplyT]:
-    """Return a task that writes questions, of `prompts/NAME.yaml` or the file at a path that ends in .yaml.
+    """Return a task that writes questions.
 
-    The baseline replies with the items that its slot `written` has: the questions that the structure of the label gives
-    for the passages, see `contexts.make_contexts`. Raises PromptError as `Task.load`.
+    The baseline replies with the template questions of the slot `written`, see `contexts.make_contexts`. Raises
+    PromptError as `Task.load`.
 
     Args:
-        name: the prompt.
+        name: the prompt: a name in `prompts/`, or the path of a file that ends in .yaml.
         reply: the class of the reply, whose `items` are the questions.
     """
     return Task.load(name, reply, partial(_written_items, reply))
@@ -116,7 +119,5 @@ def _written_items(reply: type[ReplyT], slots: Mapping[str, Any]) -> ReplyT:
 
 GENERATE_FACTUAL = writing_task("generate_factual", FactualReply)
 GENERATE_MULTIHOP = writing_task("generate_multihop", MultihopReply)
-TASKS: dict[str, Task[Any]] = {task.name: task for task in (GENERATE_FACTUAL, GENERATE_MULTIHOP)}
-"""The built-in tasks; `writing.writing_tasks` has those of packages too."""
 RULES_VERSION = source_digest("fdarx_core.generation", "fdarx_core.baseline", "fdarx_core.text")
-"""A digest of the rules by which the baseline does these tasks, for `Baseline(TASKS, RULES_VERSION)`."""
+"""A digest of the rules by which the baseline does these tasks, see `build_steps.baseline`."""

@@ -13,33 +13,32 @@ _LEGAL_FORM = re.compile(
     r"(?:[,\s]+(?:inc|llc|ltd|limited|corp|corporation|co|company|lp|l\.p|plc|gmbh|ag|sa|s\.a|pvt|private|usa|us)\b\.?)+\W*$",
     re.I,
 )
-_LONGEST_LABELER = 40
+_MAX_LABELER_CHARACTERS = 40
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_COUNTED = ("tablet", "capsule", "caplet", "lozenge", "granule")
+_COUNTABLE_FORMS = ("tablet", "capsule", "caplet", "lozenge", "granule")
 
 
 def product_name(label: Label) -> str:
     """Return the name of a label's product in questions.
 
-    It is the brand name; a product that is sold under the name of its substance has its dosage form and the name of its
-    labeler too, since the labels of such products differ.
+    It is the brand name. For a product that is sold under the name of its substance, the dosage form and the labeler
+    are added, since the labels of such products differ.
     """
-    name = (
-        _in_title_case(label.drug_name) if label.drug_name.isupper() and len(label.drug_name) > 5 else label.drug_name
-    )
-    labeler = short_labeler(label.labeler)
-    own, moieties = fold(label.drug_name), [one for product in label.products for one in product.moieties]
-    is_brand = not any((words := fold(one).split()) and f" {words[0]}" in own for one in (*label.substances, *moieties))
-    if is_brand or not labeler:
+    name = label.drug_name
+    name = _in_title_case(name) if name.isupper() and len(name) > 5 else name
+    labeler, folded = short_labeler(label.labeler), fold(label.drug_name)
+    substances = (*label.substances, *(moiety for product in label.products for moiety in product.moieties))
+    names_substance = any((words := fold(one).split()) and f" {words[0]}" in folded for one in substances)
+    if not names_substance or not labeler:
         return name
     return f"{' '.join(filter(None, (name, _form(label, fold(name)))))} ({labeler})"
 
 
 def _form(label: Label, name: str) -> str:
-    """Return what a folded name lacks of the dosage form of a label's first product: "extended-release tablets"."""
+    """Return the words of the first dosage form of a label that a folded name lacks: "extended-release tablets"."""
     kind, *details = (label.dosage_forms[0] if label.dosage_forms else "").lower().replace("/ ", "/").split(", ")
     release = next((detail.replace(" ", "-") for detail in details if "release" in detail), "")
-    noun = f"{kind}s" if kind in _COUNTED else kind
+    noun = f"{kind}s" if kind in _COUNTABLE_FORMS else kind
     missing = [word for word in (release, noun) if word and fold(word).strip()[:6] not in name]
     return " ".join(missing)
 
@@ -53,8 +52,8 @@ def short_labeler(labeler: str) -> str:
     name = _LEGAL_FORM.sub("", labeler).strip(" ,.")
     if name.isupper() and len(name) > 4:
         name = _in_title_case(name)
-    if len(name) > _LONGEST_LABELER:
-        name = name[:_LONGEST_LABELER].rsplit(" ", 1)[0]
+    if len(name) > _MAX_LABELER_CHARACTERS:
+        name = name[:_MAX_LABELER_CHARACTERS].rsplit(" ", 1)[0]
     return name
 
 

@@ -1,4 +1,4 @@
-"""The kinds of topics: from which terms they come, and which sections of a label answer them, by core LOINC codes."""
+"""The kinds of topics, the terms of each kind, and the sections of a label that answer them, by core LOINC codes."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ POPULATIONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TopicKind:
     """A kind of topic.
 
     Attributes:
-        terms: the kinds of the terminology whose terms can be asked about so; none for whole sections.
-        category: the LOINC code of a section, whose label topic is the category of all questions of the kind.
-        scope: the sections whose statements on the term, all of them, are the answer.
-        everywhere: whether the statements of the whole label are the answer, of which one must be in the scope.
-        titled: whether a heading in the scope must name the term.
-        stated: what each paragraph on the term must say; None for anything.
-        wider: the sections where a class, member or mechanism of the term may say something of it; None for all.
+        terms: the kinds of terms (`TERM_KINDS`) that its questions are about; none for whole sections.
+        category: the LOINC code of the section that gives the category of its questions, see `topic_of`.
+        scope: the sections whose statements on the term are the answer, all together.
+        whole_label: whether statements outside the scope belong to the answer too; at least one must be in the scope.
+        needs_heading: whether a heading in the scope must name the term.
+        wording: a pattern that each paragraph on the term must match; None for no condition.
+        class_scope: the sections where a statement on a class or mechanism of the term may answer it; None for all.
     """
 
     terms: tuple[str, ...]
     category: str
     scope: frozenset[str] = frozenset()
-    everywhere: bool = False
-    titled: bool = False
-    stated: re.Pattern[str] | None = None
-    wider: frozenset[str] | None = None
+    whole_label: bool = False
+    needs_heading: bool = False
+    wording: re.Pattern[str] | None = None
+    class_scope: frozenset[str] | None = None
 
 
 FORBIDS = re.compile(
@@ -58,35 +58,33 @@ FORBIDS = re.compile(
 """Words that forbid the use of a product."""
 DOSES = re.compile(r"\bdos(?:e|es|ed|age|ages|ing)\b|\d\s*(?:mg|mcg|g|mL|units?|tablets?|capsules?)\b|\btitrat", re.I)
 """Words of dosing instructions."""
-KINDS = {
-    "partner": Kind(("partner",), "34073-7", INTERACTIONS, True, wider=INTERACTIONS | CONTRAINDICATIONS),
-    "risk": Kind(
-        ("risk",), "43685-7", WARNINGS | CONTRAINDICATIONS, True, wider=WARNINGS | CONTRAINDICATIONS | REACTIONS
+TOPIC_KINDS = {
+    "partner": TopicKind(("partner",), "34073-7", INTERACTIONS, True, class_scope=INTERACTIONS | CONTRAINDICATIONS),
+    "risk": TopicKind(
+        ("risk",), "43685-7", WARNINGS | CONTRAINDICATIONS, True, class_scope=WARNINGS | CONTRAINDICATIONS | REACTIONS
     ),
-    "reaction": Kind(("reaction",), "34084-4", wider=REACTIONS | WARNINGS),
-    "effect": Kind(("reaction",), "34084-4", REACTIONS | WARNINGS, True, wider=REACTIONS | WARNINGS),
-    "indication": Kind(("indication",), "34068-7", DOSAGE, titled=True, stated=DOSES),
-    "population": Kind(("population",), "43684-0", POPULATIONS, True, wider=POPULATIONS | DOSAGE),
-    "quantity": Kind(("quantity",), "43682-4"),
-    "contraindication": Kind(("risk", "indication", "partner"), "34070-3", CONTRAINDICATIONS, stated=FORBIDS),
-    "boxed_warning": Kind(("risk", "indication"), "43685-7", BOXED),
-    "dose_adjustment": Kind(("population",), "34068-7", DOSAGE, stated=DOSES),
-    "overdose": Kind(("reaction",), "34088-5", OVERDOSAGE),
-    "subsection": Kind(("subsection",), "43684-0"),
-    "section": Kind((), "34067-9"),
+    "reaction": TopicKind(("reaction",), "34084-4", class_scope=REACTIONS | WARNINGS),
+    "effect": TopicKind(("reaction",), "34084-4", REACTIONS | WARNINGS, True, class_scope=REACTIONS | WARNINGS),
+    "indication": TopicKind(("indication",), "34068-7", DOSAGE, needs_heading=True, wording=DOSES),
+    "population": TopicKind(("population",), "43684-0", POPULATIONS, True, class_scope=POPULATIONS | DOSAGE),
+    "quantity": TopicKind(("quantity",), "43682-4"),
+    "contraindication": TopicKind(("risk", "indication", "partner"), "34070-3", CONTRAINDICATIONS, wording=FORBIDS),
+    "boxed_warning": TopicKind(("risk", "indication"), "43685-7", BOXED),
+    "dose_adjustment": TopicKind(("population",), "34068-7", DOSAGE, wording=DOSES),
+    "overdose": TopicKind(("reaction",), "34088-5", OVERDOSAGE),
+    "subsection": TopicKind(("subsection",), "43684-0"),
+    "section": TopicKind((), "34067-9"),
 }
 """All kinds of topics by name."""
-SCOPED = ("contraindication", "boxed_warning", "dose_adjustment", "overdose")
-"""The kinds that ask what one section says, while other sections may say something else of the term."""
 ANSWERED_ONLY = frozenset(
     {"section", "subsection", "contraindication", "boxed_warning", "dose_adjustment", "indication"}
 )
-"""The kinds without refusal questions: what a label does not say of a term there, it mostly says elsewhere, or nobody
-would ask it of the drug."""
+"""The kinds whose wordings are used only in answered questions. If one of their sections does not name a term, mostly
+another section does, or nobody would ask the question about the drug."""
 NEVER_REFUSED = ANSWERED_ONLY | {"risk"}
-"""These kinds, and risks, whose answered questions have the wordings of adverse reactions."""
+"""The kinds without refusal questions. Questions on risks have the wordings of kind "effect", which has some."""
 CHEMISTRY = frozenset({"molecular weight", "pKa", "partition coefficient", "melting point", "median lethal dose"})
-"""Quantities that are constants of a substance, of which a benchmark needs few."""
+"""Quantities that are constants of a substance; a benchmark needs few questions on them."""
 _SECTION_CATEGORIES = {
     "indications": "34067-9", "contraindications": "34070-3", "boxed warning": "34066-1",
     "mechanism of action": "43682-4", "storage": "34069-5", "dosage forms and strengths": "43678-2",
@@ -109,49 +107,47 @@ SUBSECTIONS = {
     "section on pharmacogenomics": frozenset({"66106-6"}),
     "section on immunogenicity": frozenset({"88830-5"}),
 }
-"""The sections that many labels lack, by the term that asks about them; the whole section is the answer."""
+"""The sections that many labels lack, by the name of the topic; the whole section is the answer."""
 SECTION_TOPICS = tuple(_SECTION_CATEGORIES)
-"""What a section as a whole says: the names of the topics of kind "section"."""
-
-
+"""The names of the topics of kind "section", each on the content of a whole section."""
 _TOO_GENERAL = frozenset(
     {"pain", "edema", "infection", "inflammation", "swelling", "reactions", "bleeding", "depression"}
 )
-"""Terms that labels hardly use alone: "epigastric pain" says nothing of pain in general."""
+"""Terms that labels mostly use within longer ones: a statement on "epigastric pain" is not one on pain in general."""
 _OWN_SECTIONS = frozenset(
     {"use in geriatric patients", "use in pediatric patients", "use during pregnancy", "use during lactation",
      "labor and delivery"}
 )  # fmt: skip
 """Populations that have sections of their own, see `SUBSECTIONS`."""
-_OF_REPRODUCTION = frozenset({"lactation", "pregnancy", "fetal toxicity", "impaired fertility", "preterm birth"})
+_REPRODUCTIVE_RISKS = frozenset({"lactation", "pregnancy", "fetal toxicity", "impaired fertility", "preterm birth"})
 """Risks that have sections of their own, outside of the warnings."""
-_DOSED = ("use in ", "use during ", "dialysis", "abrupt discontinuation")
-"""How the names of populations begin for which a dose may be adjusted."""
-_SPLIT_BY_MARKUP = "molecular formula"
-"""The quantity whose subscripts are separate pieces of a label's text, so that a value may be a part of the formula."""
+_DOSE_ADJUSTMENT_PREFIXES = ("use in ", "use during ", "dialysis", "abrupt discontinuation")
+"""The beginnings of the names of populations for which a dose may be adjusted."""
 
 
 def is_asked(kind: str, term: str) -> bool:
-    """Return whether a term can be asked about as a kind of topic, whatever the label."""
+    """Return whether a kind of topic has questions about a term. It does not depend on the label."""
     if kind == "population":
         return term not in _OWN_SECTIONS
     if kind == "reaction":
         return "indication" not in terms()[term].kinds
     if kind == "dose_adjustment":
-        return term.startswith(_DOSED)
-    if kind in ("risk", "boxed_warning", "contraindication") and term in _OF_REPRODUCTION:
+        return term.startswith(_DOSE_ADJUSTMENT_PREFIXES)
+    if kind in ("risk", "boxed_warning", "contraindication") and term in _REPRODUCTIVE_RISKS:
         return kind == "contraindication" and term in ("lactation", "pregnancy")
-    if kind == "effect" and "risk" in terms()[term].kinds:
-        return False
-    return term != _SPLIT_BY_MARKUP and (kind not in (*SCOPED, "effect") or term not in _TOO_GENERAL)
+    if kind == "effect":
+        return "risk" not in terms()[term].kinds and term not in _TOO_GENERAL
+    if kind in ("contraindication", "boxed_warning", "overdose"):
+        return term not in _TOO_GENERAL
+    return term != "molecular formula"  # labels give a formula in pieces, because of its subscripts
 
 
 def category_of(topic: Topic) -> str:
-    """Return the label topic of FDARxBench under which a topic falls, the same where a label answers and where not."""
+    """Return the category of the questions on a topic, one of the label topics of FDARxBench."""
     if topic.kind == "section":
         return topic_of(_SECTION_CATEGORIES[topic.name])
     if topic.name in CHEMISTRY:
-        return topic_of("34089-3")
+        return topic_of(min(DESCRIPTION))
     if topic.kind == "subsection":
         return topic_of(min(SUBSECTIONS[topic.name]))
-    return topic_of(KINDS[topic.kind].category)
+    return topic_of(TOPIC_KINDS[topic.kind].category)

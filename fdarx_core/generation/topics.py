@@ -18,7 +18,7 @@ from functools import cache
 from fdarx_core.generation.label_reader import LabelReader, TopicAnswer
 from fdarx_core.generation.terminology import Topic, TopicTerm, fold, terms, terms_of
 from fdarx_core.generation.topic_questions import product_name
-from fdarx_core.generation.topic_sections import KINDS, NEVER_REFUSED, SECTION_TOPICS, is_asked
+from fdarx_core.generation.topic_sections import NEVER_REFUSED, SECTION_TOPICS, TOPIC_KINDS, is_asked
 from fdarx_core.records import Label, Passage, content_id
 
 
@@ -53,7 +53,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
             asked
             and term is not None
             and reader.names_without_answer(topic, term)
-            and (only is None or not reader.names_without_spaces(term, KINDS[topic.kind].scope))
+            and (only is None or not reader.names_without_spaces(term, TOPIC_KINDS[topic.kind].scope))
         ):
             found.near.append(topic)
     return found
@@ -62,7 +62,7 @@ def find_topics(label: Label, passages: Sequence[Passage], only: Collection[Topi
 @cache
 def _all_topics() -> tuple[tuple[Topic, TopicTerm | None], ...]:
     found: list[tuple[Topic, TopicTerm | None]] = [(Topic("section", name), None) for name in SECTION_TOPICS]
-    for name, kind in KINDS.items():
+    for name, kind in TOPIC_KINDS.items():
         names = sorted({term.name for one in kind.terms for term in terms_of(one)})
         found += ((Topic(name, term), terms()[term]) for term in names if is_asked(name, term))
     return tuple(found)
@@ -122,20 +122,18 @@ def route_of(label: Label) -> str:
     return f"{route}, liquid" if drunk else route
 
 
-def shared_places(survey: TopicSurvey) -> TopicSurvey:
-    """Return a survey in which equal places are the same objects as in all others: a quarter of the memory.
+_places = cache(lambda: tuple(range(len(all_topics()))))
 
-    A survey that comes from another process or from a file has integers of its own, some 600 a label.
+
+def shared_places(survey: TopicSurvey) -> TopicSurvey:
+    """Return a survey whose integers are the same objects as in all others, which saves three quarters of the memory.
+
+    Without this, a survey from another process or a file has its own integers, some 600 for each label.
     """
     places = _places()
     every = (survey.answered, survey.silent, survey.near)
     answered, silent, near = ([places[one] for one in listed] for listed in every)
     return replace(survey, answered=answered, silent=silent, near=near)
-
-
-@cache
-def _places() -> tuple[int, ...]:
-    return tuple(range(len(all_topics())))
 
 
 _TELLING = ("partner", "risk", "reaction", "indication")

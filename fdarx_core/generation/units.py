@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
-from fdarx_core.baseline.label_statements import LabelStatement, parse_passage
+from fdarx_core.baseline.label_statements import ITEM, LabelStatement, parse_passage
 from fdarx_core.labels.loinc import PATIENT_SECTIONS
 from fdarx_core.records import Passage
-from fdarx_core.text.clauses import has_verb, speaks_for_itself
-from fdarx_core.text.tokens import content_words, strip_references, with_full_stop
+from fdarx_core.text.tokens import content_words, pattern, strip_references, vocabulary, with_full_stop
 
 _LEAD_IN = re.compile(r"^([A-Z][^.:;|]{2,80}?)\s?(?::|[—–]|\s-)\s+(?=[A-Z0-9(])")
 _FOOTNOTE = re.compile(r"\s*\[(?:\d{1,2}|See footnotes?(?: \[?\d{1,2}\]?)?)\s?\]", re.I)
@@ -30,7 +30,21 @@ _REFERS_BACK = re.compile(
 _OF_THE_SAME = re.compile(r"\b(?:such|these|those) (?:patients?|cases?|events?|reactions?|symptoms?)\b", re.I)
 _HEADING_WORDS, _HEADING_WORDS_WITH_STOP = 6, 2
 _SENTENCE = re.compile(r"\d|^(?:none|not|no|do|avoid|use|stop|monitor|store|keep|see|dispense|protect|rx)\b", re.I)
+_pattern = partial(pattern, file="statements.yaml")  # for text in lower case: ignoring case would be slow
+_POINTING_START, _POINTING = _pattern("pointing_start"), _pattern("pointing")
+_VERB, _IMPERATIVE, _WRECKED = _pattern("verb"), _pattern("imperative"), _pattern("wrecked")
+_LETTERS = re.compile(r"[a-z]+")
+_POINTERS = frozenset(vocabulary(name="statements.yaml")["pointers"].split())
 _NUMBERING = re.compile(r"^\W*(?:\d{1,2}(?:\.\d{1,2})*\.?\s+)?")
+
+
+def _is_self_contained(lowered: str) -> bool:
+    """Return whether a sentence in lower case has a verb, and refers to no other sentence, table or figure."""
+    if not (_VERB.search(lowered) or _IMPERATIVE.match(lowered)):
+        return False
+    if _POINTING_START.match(lowered) or _WRECKED.search(lowered):
+        return False
+    return _POINTERS.isdisjoint(_LETTERS.findall(lowered)) or not _POINTING.search(lowered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,7 @@ class TopicStatement:
         said = self.lead if self.items else self.text
         if self.is_row or self.begins_back or not (said[:1].isupper() or said[:1].isdigit()):
             return False
-        return bool(self.items) or (speaks_for_itself(said.lower()) and not _is_enumeration(said))
+        return bool(self.items) or (_is_self_contained(said.lower()) and not _is_enumeration(said))
 
     def with_items(self, chosen: Callable[[str], bool]) -> TopicStatement:
         """Return a list with the chosen items alone; the statement itself where none is chosen, or it is no list."""
@@ -150,7 +164,7 @@ def _units_of(code: str, path: tuple[str, ...], title: str, passages: Sequence[P
         lines = f"\n{passage.text}"
         for one in parse_passage(passage.text):
             at = lines.find(one.text)
-            begins = at < 0 or lines[:at].rstrip(" •-*†").endswith("\n")
+            begins = at < 0 or not ITEM.sub("", lines[:at].rpartition("\n")[2]).strip(" •-*†")
             lead, statement = _statement(one, passage.doc_chunk_index, begins)
             # A heading of the same form ends those before it: "Aspirin:" ends at "Lithium:".
             nearest = one.heads[-1:] if one.heads and one.heads[-1].endswith(":") else one.heads
@@ -204,7 +218,7 @@ def _is_enumeration(text: str) -> bool:
 def _is_heading(text: str) -> bool:
     most = _HEADING_WORDS_WITH_STOP if text.endswith(".") else _HEADING_WORDS
     entry = re.search(r":\s*\w", text)  # "Ear and labyrinth disorders: vertigo" has its text in it
-    return len(text.split()) <= most and not (entry or _SENTENCE.search(text)) and not has_verb(text.lower())
+    return len(text.split()) <= most and not (entry or _SENTENCE.search(text)) and not _VERB.search(text.lower())
 
 
 def _listed(lead: str, items: tuple[str, ...]) -> str:

@@ -41,7 +41,7 @@ _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{16}")
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
 SUMS = ("requests", "attempts", "failed", *TOKENS)
 USAGE_COLUMNS = ["task", "endpoint", "reason", "attempts", *TOKENS, "latency_s", "batched"]
-"""The columns of Response that `sum_usage` reads; a segment of an earlier version may lack counts."""
+"""The columns of Response that `sum_usage` reads."""
 EMPTY_USAGE = pa.schema(
     [("task", pa.string()), ("endpoint", pa.string()), ("batched", pa.bool_()), ("latency_s", pa.float64())]
     + [(name, pa.int64()) for name in SUMS]
@@ -52,27 +52,16 @@ EMPTY_USAGE = pa.schema(
 def sum_usage(responses: pa.Table) -> pa.Table:
     """Return the sums of Response rows by task, endpoint, whether it was batched, and latency rounded to three digits.
 
-    There is a row for each distinct (task, endpoint, batched, latency), however many responses there are. Raises
-    KeyError for a table without a task or an endpoint.
+    There is a row for each distinct (task, endpoint, batched, latency), however many responses there are.
     """
-
-    def column_or_default(name: str, default: int | bool) -> Any:
-        if name not in responses.column_names:
-            return pa.repeat(pa.scalar(default), responses.num_rows)
-        return pc.fill_null(responses[name], default)
-
     latencies = responses["latency_s"].to_numpy()
     rounding_step = 10.0 ** (np.floor(np.log10(np.maximum(latencies, 1e-9))) - 2)
     failed = pc.invert(pc.is_in(responses["reason"], value_set=pa.array(["", UNDECIDED])))
     columns: dict[str, Any] = {
-        "task": responses["task"],
-        "endpoint": responses["endpoint"],
-        "batched": column_or_default("batched", False),
+        **{name: responses[name] for name in ("task", "endpoint", "batched", "attempts", *TOKENS)},
         "latency_s": pa.array(np.rint(latencies / rounding_step) * rounding_step, pa.float64()),
         "requests": pa.repeat(pa.scalar(1, pa.int64()), responses.num_rows),
-        "attempts": column_or_default("attempts", 1),
         "failed": pc.cast(failed, pa.int64()),
-        **{name: column_or_default(name, 0) for name in TOKENS},
     }
     return merge_usage([pa.table(columns)])
 

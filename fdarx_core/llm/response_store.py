@@ -49,7 +49,6 @@ _UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError)
 A store that cannot be reached raises StorageError instead, which ends the run: to go on would send, and pay for, all
 its requests again.
 """
-_NEEDED = ("key", "task", "endpoint", "reason", "latency_s")
 _FEW_SEGMENTS, _FEW_KEYS = 16, 4096
 """Up to so many segments and keys are read anew by each process; more are worth a key file."""
 _MOST_OWN = 2**19
@@ -278,7 +277,7 @@ class ResponseStore:
         with (self.root / name).open_input() as stream:
             try:
                 file = open_parquet(stream, self.root / name)
-                for column in _NEEDED:
+                for column in ("key", *USAGE_COLUMNS):
                     if file.schema_arrow.field(column).type != arrow_schema(Response).field(column).type:
                         raise TypeError(f"its column {column} is not of text or numbers as in a segment of responses")
                 return file.read(columns)

@@ -54,8 +54,9 @@ from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import Reject, StageCount, content_id
 from fdarx_core.report import build_report, questions_page
+from fdarx_core.report.retention import build_sentence
 from fdarx_core.storage import StorageError, write_records
-from fdarx_core.storage.benchmark_reader import write_benchmark
+from fdarx_core.storage.benchmark_writer import write_benchmark
 from fdarx_core.storage.sources import Inputs
 from fdarx_core.storage.splits import choose_splits
 
@@ -348,6 +349,7 @@ class Build(PipelineJob):
             summary["effective_size"] = effective_size(self.run)
             summary["audit"] = audit_build(self.run, splits)
             summary["questions"] = write_benchmark(self.run, about={**self.run.info(), **summary})
+            summary["result"] = build_sentence(summary["questions"], len(corpus.labels), self.run.info()["config"])
             self.run.file("questions.html").write_text(questions_page(self.run, summary))
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)

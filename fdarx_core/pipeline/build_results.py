@@ -28,7 +28,6 @@ from fdarx_core.storage.splits import TEST, Splits
 MOST_AUDITED = 50_000
 """Questions after which no further drug is audited. Those of all labels of DailyMed would take gigabytes of memory, and
 the classifiers take at most 20,000."""
-_REASONS = 10
 """The reasons for rejects that run.json has."""
 _SELECTING = ("read", "identify", "select")
 """The stages that choose labels, of which most files of a bulk release are rejected on purpose."""
@@ -109,15 +108,14 @@ def effective_size(run: RunDirectory) -> dict[str, int]:
 
 
 def reject_reasons(run: RunDirectory) -> list[dict[str, Any]]:
-    """Return the most frequent reasons for which questions and labels were rejected after their selection, and of each
-    the number of rows; of equal ones in alphabetical order."""
+    """Return the reasons of rejects with the numbers of their rows: the most frequent first, those of the selection of
+    labels last; of equal ones in alphabetical order."""
     counted: Counter[tuple[str, str]] = Counter()
     for part in run.parts("rejects"):
         rows = read_table(part, ["stage", "reason"]).group_by(["stage", "reason"]).aggregate([([], "count_all")])
         for row in rows.to_pylist():
-            if row["stage"] not in _SELECTING:
-                counted[row["stage"], row["reason"]] += row["count_all"]
-    found = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_REASONS]
+            counted[row["stage"], row["reason"]] += row["count_all"]
+    found = sorted(counted.items(), key=lambda item: (item[0][0] in _SELECTING, -item[1], item[0]))
     return [{"stage": stage, "reason": reason, "rows": rows} for (stage, reason), rows in found]
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from fdarx_core.evaluation.figures import Barrier, CellKey, alike_pairs, barrier, compare_pairs, comparison_pairs
+from fdarx_core.evaluation.figures import CellKey, Mismatch, comparable_metrics, compare_pairs, mismatch, related_pairs
 from fdarx_core.evaluation.metrics import SCORE_METRICS
 from fdarx_core.evaluation.scoring import MARKED
 from fdarx_core.evaluation.settings import SETTINGS, is_due, needs_whole_label
@@ -39,7 +39,9 @@ from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import Difference, Passage, Ranking, Reject, RetrievalScore, SettingProgress, content_id
 from fdarx_core.report.answers_page import answers_page
+from fdarx_core.report.evaluation_figures import read_evaluation_tables
 from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
+from fdarx_core.report.result_sentences import result_sentence
 from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
@@ -274,6 +276,7 @@ class Evaluation(PipelineJob):
             "asked": self.request_counts(),
         }
         with self.timed("report"):
+            summary["result"] = result_sentence(read_evaluation_tables(self.run, summary))
             self.run.file("answers.html").write_text(answers_page(self.run, summary))
             self.run.file("report.html").write_text(build_evaluation_report(self.run, summary))
         return self.end(summary, complete=all(cell.status != "incomplete" for cell in filled))
@@ -320,7 +323,7 @@ def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> N
 
 def compare_runs(
     runs: Sequence[RunDirectory], names: Sequence[str], *, seed: int, resamples: int
-) -> tuple[list[Difference], list[Barrier]]:
+) -> tuple[list[Difference], list[Mismatch]]:
     """Compare cells of different runs in the same setting, on the questions that both have; of a single run, the cells
     of different models.
 
@@ -333,7 +336,6 @@ def compare_runs(
     cells: dict[CellKey, SettingProgress] = {}
     run_of: dict[str, str] = {}
     for run, name in zip(runs, names, strict=True):
-        judge = str(run.info()["config"].get("judge", ""))
         made = list(read_records(run.file("cells.parquet"), SettingProgress))
         scored: dict[CellKey, pa.Table] = {}
         for model in dict.fromkeys(cell.model for cell in made):
@@ -343,13 +345,13 @@ def compare_runs(
             run_of[model] = name
             if (table := scored.get(CellKey(cell.model, cell.setting, cell.retriever))) is not None:
                 key = CellKey(model, cell.setting, cell.retriever)
-                tables[key], cells[key] = table, replace(cell, model=model, judge=cell.judge or judge)
+                tables[key], cells[key] = table, replace(cell, model=model)
 
     def wanted(a: CellKey, b: CellKey) -> bool:
         return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])
 
-    pairs = [pair for pair in alike_pairs(cells) if wanted(*pair)]
-    metrics_of_pairs = comparison_pairs(pairs, cells)
+    pairs = [pair for pair in related_pairs(cells) if wanted(*pair)]
+    metrics_of_pairs = comparable_metrics(pairs, cells)
     compared = compare_pairs(tables, metrics_of_pairs, SCORE_METRICS, seed=seed, resamples=resamples)
-    found = (barrier(cells[a], cells[b]) for a, b in pairs)
+    found = (mismatch(cells[a], cells[b]) for a, b in pairs)
     return compared, [kept for kept in found if kept is not None]

@@ -16,12 +16,12 @@ from fdarx_core.evaluation.figures import (
     RETRIEVAL_SUBGROUP_METRICS,
     SUBGROUP_METRICS,
     CellKey,
-    alike_pairs,
     cell_figures,
+    comparable_metrics,
     compare_pairs,
-    compared_rankings,
-    comparison_pairs,
+    compared_retrieval_metrics,
     length_edges,
+    related_pairs,
     with_provenance,
 )
 from fdarx_core.evaluation.metrics import (
@@ -77,7 +77,7 @@ def write_results(
     for key, rows in answers.items():
         found = cell_figures(key, rows, metrics, SUBGROUP_METRICS, edges, **options)
         made += with_provenance(found, by_key[key])
-    compared = compare_pairs(answers, comparison_pairs(alike_pairs(answers), by_key), metrics, **options)
+    compared = compare_pairs(answers, comparable_metrics(related_pairs(answers), by_key), metrics, **options)
     ranked: dict[CellKey, pa.Table] = {}
     for retriever in retrievers:
         rows = _read(run.parts(f"retrieval_scores/{retriever}"), RetrievalScore)
@@ -87,7 +87,7 @@ def write_results(
             made += cell_figures(
                 key, rows, RETRIEVAL_METRICS, RETRIEVAL_SUBGROUP_METRICS, length_edges([rows]), **options
             )
-    pairs = dict.fromkeys(alike_pairs(ranked), compared_rankings())
+    pairs = dict.fromkeys(related_pairs(ranked), compared_retrieval_metrics())
     compared += compare_pairs(ranked, pairs, RETRIEVAL_METRICS, **options)
     filled = list(by_key.values())
     write_records(run.file("metrics.parquet"), made, Figure)
@@ -110,10 +110,8 @@ def answer_scores(run: RunDirectory, model: str) -> dict[CellKey, pa.Table]:
 
 
 def _read(parts: Sequence[Location], record: type) -> pa.Table:
-    """Return the rows of parts as one table; a column that an earlier version did not write is null."""
-    schema = arrow_schema(record)
-    tables = [schema.empty_table(), *read_tables(parts)]
-    return pa.concat_tables(tables, promote_options="default").select(schema.names).combine_chunks()
+    """Return the rows of parts as one table."""
+    return pa.concat_tables([arrow_schema(record).empty_table(), *read_tables(parts)]).combine_chunks()
 
 
 def with_counts(cell: SettingProgress, rows: pa.Table) -> SettingProgress:

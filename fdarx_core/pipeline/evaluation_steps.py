@@ -141,7 +141,7 @@ class EvalSample:
     """A label with its questions, and the results of one model so far.
 
     `rankings` go by retriever and question id; `elsewhere` holds the passages of other labels that they name, by set
-    id and index. `due` are the questions of each cell. `ended` says what ended asking before the sample was over.
+    id and index. `due` are the questions of each cell.
     """
 
     examined: BenchmarkItem

@@ -42,7 +42,7 @@ from fdarx_core.records import (
     arrow_schema,
 )
 from fdarx_core.report.answer_viewer import ScoredAnswer
-from fdarx_core.report.factuality_page import factuality_page
+from fdarx_core.report.factuality_page import factuality_page, factuality_sentence
 from fdarx_core.report.figure_limits import FactualityChecks
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import open_build
@@ -125,8 +125,8 @@ def read_rows(run: RunDirectory, number: int, kinds: Sequence[str] = ()) -> Rows
     return rows if kinds else {**rows, "answers": list(read_records(run.part("answers", number), CheckedAnswer))}
 
 
-def publish(run: RunDirectory, info: Mapping[str, Any], *, seed: int, resamples: int) -> None:
-    """Write figures, correlations and differences as Parquet, metrics.json and report.html.
+def publish(run: RunDirectory, info: Mapping[str, Any], *, seed: int, resamples: int) -> str:
+    """Write figures, correlations and differences as Parquet, metrics.json and report.html; return the result in words.
 
     `info` is the content of the finished run.json. Memory grows with the scores, and with the pairs of the answers that
     have reference statements.
@@ -139,6 +139,7 @@ def publish(run: RunDirectory, info: Mapping[str, Any], *, seed: int, resamples:
     metrics = metrics_json(rows, summary)
     run.file("metrics.json").write_bytes(orjson.dumps(metrics, option=orjson.OPT_INDENT_2))
     run.file("report.html").write_text(_page(run, info, summary))
+    return factuality_sentence(summary, rows.method)
 
 
 def safety_of(run: RunDirectory) -> str:

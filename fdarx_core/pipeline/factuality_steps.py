@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from fdarx_core.evaluation.similarity import AnswerSimilarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
-from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
+from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_of, claims_slots, read_claims
 from fdarx_core.factuality.evidence.pubmed import YEARS, read_abstracts, search_request
 from fdarx_core.factuality.evidence.sources import PUBMED, parse_evidence, reference_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
-from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_asked
+from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_slots
 from fdarx_core.factuality.scores import (
     NO_CLAIMS,
     PairToJudge,
@@ -30,7 +30,7 @@ from fdarx_core.pipeline.steps import Address, Asking, ResourceStep, Step, StepC
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.verify import Judgement, TextPair, Unjudged, open_engine
-from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
+from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_slots, read_judged
 
 _QUERIES_PER_CALL = 256
 _PAIRS_PER_CALL = 2048
@@ -247,7 +247,7 @@ def _ask_claims(address: Address, state: AnswerState) -> Asking:
     """Answer → claims, by a language model, which is asked of answers that say something."""
     answer = state.answer
     says_something = answer.outcome == "answered" and answer.answer.strip()
-    exchanges = yield [address.request(EXTRACT_CLAIMS, claims_asked(answer))] if says_something else []
+    exchanges = yield [address.request(EXTRACT_CLAIMS, claims_slots(answer))] if says_something else []
     parsed = [guarded(read_claims, answer, response) for _, response in exchanges]
     state.set_claims(parsed[0] if parsed else [])
 
@@ -312,7 +312,7 @@ def ask_judge(address: Address, main: bool, state: AnswerState) -> Asking:
 
     to_judge = state.pairs_to_judge(address.name, main=main)
     groups = [list(group) for _, group in groupby(to_judge, key=request_of)]
-    exchanges = yield [address.request(JUDGE_CLAIM, judge_asked([pair for _, pair in group])) for group in groups]
+    exchanges = yield [address.request(JUDGE_CLAIM, judge_slots([pair for _, pair in group])) for group in groups]
     rows: list[PairVerdict] = []
     for group, (_, response) in zip(groups, exchanges, strict=True):
         parsed = guarded(read_judged, response, [pair for _, pair in group])
@@ -325,7 +325,7 @@ def check_safety(address: Address, state: AnswerState) -> Asking:
     answer, passages = state.answer, state.safety
     if isinstance(passages, str) or not passages:
         return
-    [(_, response)] = yield [address.request(CHECK_SAFETY, safety_asked(answer, passages))]
+    [(_, response)] = yield [address.request(CHECK_SAFETY, safety_slots(answer, passages))]
     found = guarded(read_safety, answer, passages, response)
     if isinstance(found, str):
         state.safety = found

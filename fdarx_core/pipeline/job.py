@@ -165,14 +165,15 @@ class PipelineJob(ABC):
         return self.run.info()
 
     def publish_parts(
-        self, ended: Mapping[str, str], about: Mapping[str, Any], write: Callable[[Mapping[str, Any]], None]
+        self, ended: Mapping[str, str], about: Mapping[str, Any], write: Callable[[Mapping[str, Any]], str]
     ) -> dict[str, Any]:
         """Publish a job of one stage. Return the content of `run.json`.
 
         Args:
             ended: As in `publish`.
             about: Fields of `run.json` that are specific to this job.
-            write: A function that writes figures and the report, given the new content of `run.json`.
+            write: A function that writes figures and the report, given the new content of `run.json`, and returns the
+                result in words.
         """
         self.progress("publish", 0, 1, "")
         undone = len(self.numbers) - len(self.finished(self.phase, self.numbers))
@@ -186,7 +187,7 @@ class PipelineJob(ABC):
             "asked": self.request_counts(),
         }
         with self.timed("publish"):
-            write({**self.run.info(), **summary})
+            summary["result"] = write({**self.run.info(), **summary})
         return self.end(summary, complete=not why)
 
     def _make(self, stages: Stages) -> dict[str, str]:

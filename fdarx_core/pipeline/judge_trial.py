@@ -45,7 +45,6 @@ CODE_VERSION = source_digest(
 SCORES, OUTCOMES = "scores.json", "outcomes.jsonl"
 """The files of a finished trial: the scores, and what each stage made of each candidate."""
 RULES = "rules"
-_ITEMS_PER_PART = 8
 _UNSCORED = "unscored_"
 _OUTCOME = ("outcome", "reason", "detail")
 _CANDIDATE = ("id", "type", "good", "failure", "reason", "question", "answer")

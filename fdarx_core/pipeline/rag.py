@@ -29,7 +29,7 @@ from fdarx_core.rag.query import POSTPROCESSORS
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tables import ComparisonNames, paper_tables, usage_table
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Reject, TitleRank
-from fdarx_core.report.rag_page import rag_page
+from fdarx_core.report.rag_page import rag_page, rag_sentence
 from fdarx_core.storage import RunDirectory, read_records, write_records
 
 QUESTIONS_PER_PART = 8
@@ -74,8 +74,8 @@ class RagEvaluation(PipelineJob):
         }
         return self.publish_parts(ended, about, self._write)
 
-    def _write(self, info: Mapping[str, Any]) -> None:
-        """Write figures, differences and usage as Parquet, the figures as metrics.json too, and report.html."""
+    def _write(self, info: Mapping[str, Any]) -> str:
+        """Write figures, differences, usage, metrics.json and report.html; return the result in words."""
         run, parts, numbers = self.run, self.parts, self.numbers
         bootstrap = {"seed": self.seed, "resamples": self.resamples}
         answers = parts.read_all("answers", numbers, RagAnswer)
@@ -89,11 +89,13 @@ class RagEvaluation(PipelineJob):
         write_records(run.file("usage.parquet"), usages, RagUsage)
         rows = [figure.to_row() for figure in strategy_figures]
         run.file("metrics.json").write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        names = comparison_names(info["config"])
         page = rag_page(
-            info, comparison_names(info["config"]), questions, answers, scores,
+            info, names, questions, answers, scores,
             figures=strategy_figures, by_retriever=by_retriever, differences=compared_pairs, usages=usages,
         )  # fmt: skip
         run.file("report.html").write_text(page)
+        return rag_sentence(compared_pairs, names)
 
 
 def comparison_names(config: Mapping[str, Any]) -> ComparisonNames:

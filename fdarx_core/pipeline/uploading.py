@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fdarx_core.documents import READ_ENDINGS
-from fdarx_core.documents.isolated import DEFAULT_LIMITS, IsolatedParser, ParsingLimits, ParsingResult
+from fdarx_core.documents.isolated import IsolatedParser, ParsingLimits, ParsingResult
 from fdarx_core.documents.uploads import as_upload
 from fdarx_core.pipeline.indexing import Indexing
 from fdarx_core.pipeline.local import LocalExecutor
@@ -20,8 +20,6 @@ from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing
 from fdarx_core.storage import Location, StorageError
 
-CHUNK_SIZE, OVERLAP = 10_000, 2_000
-"""The options of `fdarx index` for an index that does not tell its own."""
 _LONGEST_NAME = 120
 _MEMBER = "!"
 """What stands between the name of an archive and that of its member in a source; names of uploads never have it."""
@@ -63,7 +61,7 @@ def upload_name(file_name: str) -> str:
 class UploadIndexer:
     """Adds uploaded files to indexes. Files are read in processes of their own, several at a time."""
 
-    def __init__(self, limits: ParsingLimits = DEFAULT_LIMITS, cosine_model: str | None = None) -> None:
+    def __init__(self, limits: ParsingLimits, cosine_model: str | None = None) -> None:
         """`cosine_model` is the directory of the indexes' embedding model; None: MiniLM, where it is installed."""
         self._parser, self._cosine_model = IsolatedParser(limits), cosine_model
 
@@ -112,7 +110,7 @@ class UploadIndexer:
 
     async def _parse(self, base: Manifest, client: str, name: str, data: bytes) -> ParsingResult:
         """Return the chunks and rejects of a file; their sources begin with its name."""
-        size, overlap = _chunking(base)
+        size, overlap = base.chunking["size"], base.chunking["overlap"]
         with TemporaryDirectory(prefix="fdarx-upload-") as folder:
             file = Path(folder) / name
             await asyncio.to_thread(file.write_bytes, data)
@@ -136,17 +134,13 @@ class UploadIndexer:
             if stopped.is_set():
                 raise _NobodyWaits
 
-        indexing = Indexing(index, *_chunking(base), model, instruction)
+        indexing = Indexing(index, base.chunking["size"], base.chunking["overlap"], model, instruction)
         manifest = indexing.add(LocalExecutor(), tell, documents, _left_out(base, documents))
         return UploadedDocuments(indexing.documents, indexing.embedded, indexing.rejects, manifest.version)
 
 
 class _NobodyWaits(Exception):
     """The client has gone, or its deadline has passed."""
-
-
-def _chunking(base: Manifest) -> tuple[int, int]:
-    return base.chunking.get("size", CHUNK_SIZE), base.chunking.get("overlap", OVERLAP)
 
 
 def _left_out(base: Manifest, documents: Sequence[list[Chunk]]) -> set[str]:

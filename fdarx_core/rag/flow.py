@@ -339,9 +339,8 @@ async def _write_queries(
         return [], [], []
     with span("rewrite", {"fdarx.strategy": strategy.name}):
         responses = await backend.ask(strategy.role, calls)
-    replies, missing = list[Any](), list[str]()
-    for (task, _), response in zip(calls, responses, strict=True):
-        replies.append(_parse(task, response, missing))
+    missing = list[str]()
+    replies = [_parse(task, response, missing) for (task, _), response in zip(calls, responses, strict=True)]
     return responses, replies, missing
 
 

@@ -1,4 +1,4 @@
-"""The reply of a model to a question, as it arrives: what of it passes the gate, with its citations."""
+"""Checks the streamed reply of a model statement by statement, and gives out what passes the gate, with citations."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class CitedAnswer:
     """An answer that has passed the gate.
 
     Attributes:
-        text: the answer, with each citation of a context as [n], and then what other labels have instead of its
-            numbers (`differences_text`); where nothing passed the gate, `withheld_text`. Without a model it is
+        text: the answer, with each citation of a context as [n], followed by the numbers that other labels give instead
+            of its own (`differences_text`). If nothing passed the gate, it is `withheld_text`; without a model it is
             `NO_MODEL` and quotations.
-        statements: its statements with their verdicts, in the order of the text. What the service adds itself, such as
-            the names of drugs above their paragraphs, is none.
-        citations: the places that its statements rest on, in the order of the text.
-        refused: whether it says that the contexts hold no answer.
-        withheld: whether there was an answer, of which nothing passed the gate.
+        statements: its statements with their verdicts, in the order of the text, without what the service adds, such as
+            the names of drugs above their paragraphs.
+        citations: the places that its statements cite, in the order of the text.
+        refused: whether it says that the contexts have no answer.
+        withheld: whether the model gave an answer of which nothing passed the gate.
         gate: what the gate did to the statements of the reply.
-        reason: why there is no answer, or none for one of several drugs; "" where there is one.
-        responses: the replies, one for each drug that the question names, and the one that compares them; none where no
+        reason: why there is no answer, or none for one of several drugs; "" if there is one.
+        responses: the replies, one for each drug that the question names, and the one that compares them; none if no
             model was asked.
         checks: the replies of the model that verified the statements.
         seconds: the time that the model took.
-        columns: the parts of the text for each drug of a question about several.
-        groups: the drugs of the answer to a question which labels say something.
+        columns: the parts of the text for each drug, if the question names several.
+        groups: the drugs of an answer to a question which labels say something.
     """
 
     text: str
@@ -74,7 +74,7 @@ class AnswerPiece:
     Attributes:
         text: the text.
         start: the number of the answer's characters before it.
-        statements: the statements in it, which are whole, with their places in the answer.
+        statements: the complete statements in it, with their places in the answer.
     """
 
     text: str
@@ -82,16 +82,16 @@ class AnswerPiece:
     statements: tuple[AnswerStatement, ...] = ()
 
     def moved(self, characters: int) -> AnswerPiece:
-        """Return the piece at a place that is so many characters further on."""
+        """Return the piece with all places increased by this number of characters."""
         statements = tuple(statement.moved(characters) for statement in self.statements)
         return AnswerPiece(self.text, self.start + characters, statements)
 
 
 @dataclass(slots=True)
 class _HeldStatement:
-    """A statement that has not left yet: its text, the text between it and the one before, its citations and verdict.
+    """A statement that passed the gate and is not given out yet. `gap` is the text between it and the one before.
 
-    `emptied` means that it introduces a statement which was dropped.
+    `emptied` means that it introduces a statement that was dropped.
     """
 
     statement: Statement
@@ -103,10 +103,10 @@ class _HeldStatement:
 
 
 class GatedReply:
-    """The reply of a model as it arrives, and what of it has passed the gate.
+    """The streamed reply of a model, and the part of it that has passed the gate.
 
-    A statement without a citation waits until one with a citation has passed. A lead-in, heading or table header waits
-    until a statement below it has passed, and is left out where none does.
+    A statement without a citation is held until one with a citation has passed. A lead-in, heading or table header is
+    held until a statement below it has passed, and is left out if none does.
     """
 
     def __init__(
@@ -117,17 +117,17 @@ class GatedReply:
         drug: ComparedDrug | None = None,
         compared: Sequence[int] = (),
     ) -> None:
-        """With `drug`, the reply may cite the contexts of this drug alone; with `compared` it compares drugs, and may
+        """With `drug`, the reply may cite only the contexts of this drug; with `compared`, it compares drugs, and may
         cite these contexts."""
         self._task = COMPARE_DRUGS if compared else ANSWER_WITH_CITATIONS
         self._verifier = StatementVerifier(backend, verifier)
         self._contexts = result.contexts
         citable = compared or (drug.contexts if drug else range(1, len(result.contexts) + 1))
-        # the template of the system message has no slots
-        instructions = self._task.prompt.system
-        only = drug.name if drug else " and ".join(result.drugs[0].moieties) if len(result.drugs) == 1 else ""
-        about = result, backend, self._verifier, only
-        self._gate = AnswerGate(*about, citable, instructions, together=bool(compared))
+        instructions = self._task.prompt.system  # a template without slots
+        only_drug = drug.name if drug else " and ".join(result.drugs[0].moieties) if len(result.drugs) == 1 else ""
+        self._gate = AnswerGate(
+            result, backend, self._verifier, only_drug, citable, instructions, together=bool(compared)
+        )
         self._text, self._statements, self._citations = "", list[AnswerStatement](), list[Citation]()
         self._report, self._passed = GateReport(verifier=self._verifier.name), False
         self._held = list[_HeldStatement]()
@@ -147,7 +147,7 @@ class GatedReply:
         await self._check(text, read_statements(text, len(self._contexts))[:-1])
 
     def new_piece(self, answer: CitedAnswer | None = None) -> AnswerPiece | None:
-        """Return what has passed since the last call, or the rest of the whole answer; None for nothing.
+        """Return what has passed since the last call, or the rest of the given whole answer; None if there is nothing.
 
         The places of statements are counted from the beginning of the piece.
         """
@@ -169,7 +169,7 @@ class GatedReply:
         if reply.refused and not self._passed:
             return CitedAnswer(refusal_text(self._contexts), refused=True, responses=[response], seconds=seconds)
         await self._check(reply.text, read_statements(reply.text, len(self._contexts)))
-        # statements that still wait are dropped: none with a citation has passed
+        # statements that are still held are dropped: none with a citation has passed
         waiting = [held.statement for held in self._held if not held.statement.is_frame]
         self._report.dropped += (DroppedStatement(statement.text, "uncited") for statement in waiting)
         self._report.uncited -= len(waiting)
@@ -189,7 +189,7 @@ class GatedReply:
         )
 
     async def _check(self, text: str, statements: Sequence[Statement]) -> None:
-        """Check the statements that were not read before; those that pass are held, or leave."""
+        """Check the statements that were not read before; those that pass are held or given out."""
         new = statements[self._read :]
         self._read = max(self._read, len(statements))
         for checked in await self._gate.check(new) if new else ():
@@ -224,18 +224,8 @@ class GatedReply:
             _HeldStatement(statement, gap, text, citations, "unchecked" if statement.is_frame else verdict)
         )
         self._passed = self._passed or bool(checked.places and not statement.is_frame)
-        if self._passed and not statement.is_frame:
-            self._release()
-
-    def _leave_out_emptied(self, following: Statement) -> None:
-        """Leave out frames without a statement where another frame, or a sentence after a list, follows."""
-        ends = {"heading"} if following.kind == "heading" else {"lead", "header"}
-        if following.kind in ("item", "row"):
+        if not self._passed or statement.is_frame:
             return
-        while self._held and self._held[-1].emptied and (following.is_frame or self._held[-1].statement.kind in ends):
-            self._gap = _wider(self._held.pop().gap, self._gap)
-
-    def _release(self) -> None:
         for held in self._held:
             self._text += (held.gap if self._text else held.gap.lstrip()) + held.text
             place = len(self._text) - len(held.text), len(self._text)
@@ -244,11 +234,19 @@ class GatedReply:
             self._statements.append(AnswerStatement(*place, held.verdict, list(numbers)))
         self._held.clear()
 
+    def _leave_out_emptied(self, following: Statement) -> None:
+        """Leave out lead-ins, headings and table headers without a statement, once another or a sentence follows."""
+        ends = {"heading"} if following.kind == "heading" else {"lead", "header"}
+        if following.kind in ("item", "row"):
+            return
+        while self._held and self._held[-1].emptied and (following.is_frame or self._held[-1].statement.kind in ends):
+            self._gap = _wider(self._held.pop().gap, self._gap)
+
 
 def _layout(gap: str) -> str:
-    """Return what of the text between two statements is layout: white space, punctuation and the signs of Markdown.
+    """Return the layout in the text between two statements: white space, punctuation and the signs of Markdown.
 
-    A citation there belongs to no statement, and "[9†text]" may have any text; symbols may be letters in disguise.
+    Citations there belong to no statement and may have any text ("[9†text]"). Other symbols may look like letters.
     """
     return "".join(
         char for char in CITATION.sub("", gap) if char.isspace() or char in _SIGNS or category(char)[0] == "P"
@@ -256,7 +254,7 @@ def _layout(gap: str) -> str:
 
 
 def _wider(before: str, gap: str) -> str:
-    """Return the gap that keeps more of the layout, of two around a statement that is left out."""
+    """Return the one of the gaps before and after a left-out statement that keeps more of the layout."""
     bare = bool(before.strip()) and not gap.strip()
     return before if bare or ("\n" in before and "\n" not in gap) else gap
 

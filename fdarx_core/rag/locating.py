@@ -1,7 +1,8 @@
 """Finding the place in a context that bears a statement out: its own words, or the sentences that hold most of it.
 
-A quotation is found by its text, a paraphrase by its terms, weighted by how rare they are in the contexts, and by its
-numbers. A place is a run of sentences, list items or table rows of at most `LONGEST_SPAN` characters.
+Quoted sentences are found by exact matching, other statements by their terms, weighted by how rare they are in the
+contexts, and by their numbers. A place is a run of sentences, list items or table rows of at most `LONGEST_SPAN`
+characters.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import fsum, log
 
 from fdarx_core.text.sentences import LIST_ITEM, sentence_spans
 from fdarx_core.text.stems import terms
+from fdarx_core.verify.exact import quoted_span
 
 LONGEST_SPAN = 400
 """The most characters of a place that a citation marks."""
@@ -38,14 +40,7 @@ _ROUNDING = 1 + 1e-9
 _NUMBER_WEIGHT = 2
 _ASKED_WEIGHT, _GIVEN_WEIGHT = 0.4, 0.15
 """The weights of terms that the question has, and of those in the titles of the context."""
-_SHORTEST_QUOTE = 3
 _CUTS = (re.compile(r"(?<=\|)\s+|(?<=[;.])\s+"), re.compile(r"(?<=,)\s+"), re.compile(r"\s+"))
-_ALIKE = ("‐‑‒–—−-", "‘’ʼ'", '“”"')
-_FOOTNOTE = r"(?:\s*\[\d{1,2}\])?"
-"""The number of a footnote, which a quotation leaves out."""
-_BETWEEN = rf"{_FOOTNOTE}[\s*_`]+"
-_TRAILING = " .;,:"
-_ASCII_WORD, _EMPHASIS = re.compile(r"[a-z0-9]+"), re.compile(r"[*_`]")
 _CELLS = " | "
 _LEAD_SHARE, _HEADER_SHARE = 0.5, 0.9
 """The share of its weight that a term has which only the lead-in, or only the header of the table, holds."""
@@ -76,7 +71,6 @@ class IndexedText:
         own: for each term the units that have it.
         above: for each term the list items whose introducing sentence has it, and the rows whose table has it in its
             first row.
-        folded: the text, case-folded.
     """
 
     units: tuple[Unit, ...]
@@ -84,7 +78,6 @@ class IndexedText:
     numbers: frozenset[str]
     own: Mapping[str, Sequence[int]]
     above: Mapping[str, Sequence[int]]
-    folded: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +123,7 @@ def index_text(text: str) -> IndexedText:
         in_table = is_row
     held = tuple(chain.from_iterable(repeat(term, len(having)) for term, having in own.items()))
     numbers = frozenset(filter(_is_number, own))
-    return IndexedText(tuple(units), held, numbers, own, above, text.casefold())
+    return IndexedText(tuple(units), held, numbers, own, above)
 
 
 def _is_number(term: str) -> bool:
@@ -187,8 +180,12 @@ class Locator:
 
     def _in_context(self, statement: str, context: int, weights: Mapping[str, float]) -> list[TextSpan]:
         indexed = self._indexed[context]
-        if quoted := find_quotation(self._texts[context], statement):
-            return [TextSpan(start, end, frozenset(weights)) for start, end in quoted]
+        start, end = quoted_span(statement, self._texts[context]) or (0, 0)
+        if (
+            0 < end - start < len(statement) + LONGEST_SPAN
+        ):  # else much of a list stands between its lead-in and an item
+            units = [unit for unit in indexed.units if unit.start < end and start < unit.end]
+            return [TextSpan(*place, frozenset(weights)) for place in _joined(units)]
         spans = _places(indexed, weights)
         held = frozenset[str]().union(*(span.terms for span in spans))
         return spans if _share(held, weights) >= LEAST_OF_CONTEXT else []
@@ -278,41 +275,6 @@ def _best_run(
             if unit.is_row:
                 break
     return best[0], -best[1], best[2]
-
-
-def find_quotation(text: str, statement: str) -> list[tuple[int, int]]:
-    """Return the units of a text that have a statement's own words, as places of at most `LONGEST_SPAN` characters.
-
-    White space, case, the kinds of dashes and quotation marks, emphasis, footnotes and the last full stop are ignored.
-    Fewer than three words are a quotation only if they are a whole unit. Whole units are returned, because a part of a
-    sentence may say something else.
-    """
-    words = statement.strip().rstrip(_TRAILING).split()
-    indexed = index_text(text)
-    # to look for the words one by one takes less time than the regular expression, and most statements lack one
-    parts = _ASCII_WORD.findall(_EMPHASIS.sub("", " ".join(words)).casefold())
-    if not words or not all(part in indexed.folded for part in sorted(parts, key=len, reverse=True)):
-        return []
-    quoted = re.compile(rf"(?<!\w){_BETWEEN.join(map(_written, words))}(?!\w)", re.IGNORECASE)
-    for found in quoted.finditer(text):
-        start, end = found.span()
-        units = [unit for unit in indexed.units if unit.start < end and start < unit.end]
-        said = sum(unit.end - unit.start for unit in units)
-        if len(words) >= _SHORTEST_QUOTE or said - (end - start) <= len(_TRAILING):
-            return _joined(units)
-    return []
-
-
-def _written(word: str) -> str:
-    """Return a pattern for the ways in which a word may be written, also with a footnote before its last stop."""
-    stem = word.rstrip(_TRAILING)
-    return f"{_letters(stem)}{_FOOTNOTE}{_letters(word[len(stem) :])}" if stem != word else _letters(word)
-
-
-def _letters(word: str) -> str:
-    return "".join(
-        next((f"[{signs}]" for signs in _ALIKE if sign in signs), re.escape(sign)) for sign in word if sign not in "*_`"
-    )
 
 
 def _joined(units: Sequence[Unit]) -> list[tuple[int, int]]:

@@ -40,7 +40,6 @@ LEAST_APART = 20
 have no weight."""
 EACH_DRUG_DEPTH = 200
 """Passages that are ranked where each drug is to come in turn."""
-_COMPARED_WORDS = 16
 _LISTED_LABELS = 3
 """Other labels that a hit names."""
 
@@ -316,15 +315,15 @@ def pool_candidates(found: Sequence[Sequence[SearchHit]], shares: Sequence[int])
     Raises ValueError where `found` and `shares` differ in length.
     """
     hits = [iter(ranked) for ranked in found]
-    ids: set[str] = set()
-    texts: dict[tuple[str, ...], list[str]] = {}
-    uploaded: dict[tuple[str, ...], list[str]] = {}  # apart: an upload takes the place of no other passage
+    pool: set[str | tuple[bool, str]] = set()
 
     def next_new(query: int) -> SearchHit | None:
         """Take the query's hits from its list up to one that is not in the pool."""
         for hit in hits[query]:
-            if hit.chunk.id not in ids and _add_if_new(hit.chunk.text, uploaded if hit.uploaded_by else texts):
-                ids.add(hit.chunk.id)
+            # uploads are apart, because an upload takes the place of no other passage
+            text = bool(hit.uploaded_by), " ".join(hit.chunk.text.split())
+            if pool.isdisjoint((hit.chunk.id, text)):
+                pool.update((hit.chunk.id, text))
                 return replace(hit, search=query)
         return None
 
@@ -344,17 +343,6 @@ def pool_candidates(found: Sequence[Sequence[SearchHit]], shares: Sequence[int])
     total = sum(shares)
     candidates = list(take_turns(due, total))
     return candidates + list(take_turns(dict.fromkeys(range(len(found)), total), total - len(candidates)))
-
-
-def _add_if_new(text: str, texts: dict[tuple[str, ...], list[str]]) -> bool:
-    """Return whether no added text has the same words; only texts that begin and end alike are compared as a whole."""
-    count = _COMPARED_WORDS
-    alike = texts.setdefault((*text.split(None, count)[:count], *text.rsplit(None, count)[-count:]), [])
-    words = text.split() if alike else []
-    if any(words == other.split() for other in alike):
-        return False
-    alike.append(text)
-    return True
 
 
 def index_encoder(index: IndexReader, directories: ModelDirectories) -> SentenceEncoder:

@@ -12,7 +12,7 @@ from fdarx_core.records import Response
 from fdarx_core.verify import AUTO, Verdict, open_engine, verdict_of, verify
 from fdarx_core.verify.engine import Judgement, RuleEngine, TextPair, Unjudged, VerificationEngine
 from fdarx_core.verify.exact import ENGINE
-from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
+from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_slots, read_judged
 
 
 class StatementVerifier:
@@ -42,7 +42,7 @@ class StatementVerifier:
         if self._engine is not None:
             return await asyncio.to_thread(verify, pairs, self._engine)
         try:
-            responses = await self._backend.ask("answerer", [(JUDGE_CLAIM, judge_asked([pair])) for pair in pairs])
+            responses = await self._backend.ask("answerer", [(JUDGE_CLAIM, judge_slots([pair])) for pair in pairs])
         except Exception as error:  # the answer is there already: it stays, unverified
             if isinstance(error, AskingStopped) and not isinstance(error, EndpointStopped):
                 raise  # a later run asks for the verdict

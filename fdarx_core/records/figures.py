@@ -8,9 +8,6 @@ from typing import Any
 
 from typing_extensions import Self
 
-_FORMER_NAMES = {"labels": "clusters", "difference": "value"}
-"""Columns of evaluations that earlier versions wrote."""
-
 
 @dataclass(slots=True)
 class Estimate:
@@ -59,7 +56,7 @@ class Figure(Estimate):
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Return the figure of a flat row; columns without a meaning of their own are keys, null ones are left out."""
         known = {field.name for field in fields(cls)}
-        named = {_FORMER_NAMES.get(name, name): value for name, value in row.items() if value is not None}
+        named = {name: value for name, value in row.items() if value is not None}
         values = {name: value for name, value in named.items() if name in known}
         return cls(**{"value": None, **values}, **cls._keys({k: v for k, v in named.items() if k not in known}))
 

@@ -21,13 +21,13 @@ from fdarx_core.report.question_figures import (
     by_kind,
     by_section,
     by_wording,
-    result_sentence,
     totals,
     writer_name,
 )
 from fdarx_core.report.retention import (
     UNITS,
     SankeyDiagram,
+    build_sentence,
     check_accounts,
     draw_flow,
     heavy_loss_lines,
@@ -40,7 +40,7 @@ from fdarx_core.report.retention import (
 )
 from fdarx_core.report.samples import DroppedExample, Example, SeededSample, offer_rows, read_parts
 from fdarx_core.storage import RunDirectory
-from fdarx_core.storage.dataset_card import audit_row, who_judged
+from fdarx_core.storage.dataset_card import audit_row
 from fdarx_core.storage.splits import Splits
 
 
@@ -191,7 +191,6 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         info=info,
         counts=counts,
         took=duration(info),
-        who_judged=who_judged(info["config"]),
         total=asked.total(),
         steps=[
             ("label files", entered["read"]),
@@ -206,7 +205,7 @@ def build_report(run: RunDirectory, summary: Mapping[str, Any] | None = None) ->
         samples=questions,
         retention=retention(stages, counts),
         main_reasons=main_reasons(info),
-        result=result_sentence(counts),
+        result=build_sentence(asked, counts.labels, info["config"]),
         first_lines=first_lines(info, counts),
         figures=[figure(counts) for figure in (by_drug, by_section, topics, by_wording, by_kind, by_difficulty)],
         writer_name=writer_name,

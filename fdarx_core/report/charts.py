@@ -190,7 +190,7 @@ def _names_above(names: Sequence[str], below: float) -> tuple[list[Mark], list[f
 
 
 def _written(one: Estimate) -> str:
-    return "{} ({})".format(*value_and_interval(one))
+    return " ".join(value_and_interval(one))
 
 
 def _interval(axis: Axis, one: Estimate, y: float, color: str = "currentColor") -> list[Mark]:

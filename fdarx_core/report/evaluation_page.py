@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fdarx_core.evaluation.figures import Barrier
-from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.evaluation.figures import Mismatch
 from fdarx_core.evaluation.tables import (
     added_metrics_table,
     hallucination_table,
@@ -16,25 +15,11 @@ from fdarx_core.evaluation.tables import (
     retrieval_table,
     settings_table,
 )
-from fdarx_core.records import Difference, Estimate, Figure
+from fdarx_core.records import Difference, Figure
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.answers_page import KINDS, NO_VERDICT, count_answers
-from fdarx_core.report.evaluation_figures import (
-    FULL_LABEL,
-    Condition,
-    EvaluationTables,
-    benchmark_name,
-    read_evaluation_tables,
-    subgroups,
-)
-from fdarx_core.report.figure_limits import (
-    REGRADE_COMMAND,
-    is_comparable,
-    limits,
-    missing_verdicts,
-    remedy,
-    ungraded_notes,
-)
+from fdarx_core.report.evaluation_figures import EvaluationTables, benchmark_name, read_evaluation_tables, subgroups
+from fdarx_core.report.figure_limits import REGRADE_COMMAND, limits, missing_verdicts, remedy, ungraded_notes
 from fdarx_core.report.page_engine import (
     METRIC_NAMES,
     SIGNIFICANT,
@@ -46,6 +31,7 @@ from fdarx_core.report.page_engine import (
     render_page,
     setting_name,
 )
+from fdarx_core.report.result_sentences import hallucination_sentence, result_sentence
 from fdarx_core.storage import RunDirectory
 
 
@@ -148,72 +134,12 @@ def _answers(run: RunDirectory, sheets: EvaluationTables) -> dict[str, Any]:
     }
 
 
-RESULT_SETTINGS = {
-    "full_label": "from the whole label",
-    "oracle": "from the gold passages",
-    "closed_book": "from memory",
-}
-
-
-def result_sentence(sheets: EvaluationTables) -> str:
-    """Return the result in words: the best accuracy, with the full label where it was shown, and the best retriever.
-
-    "" where nothing is measured.
-    """
-    imported = [
-        f"{model} answers {_share(accuracy)} in the setting {setting_name(*condition)}"
-        for condition in sheets.conditions
-        if condition[0] not in SETTINGS  # of answers that other programs made
-        for model, accuracy in _graded(sheets, condition)
-    ]
-    recalls = [
-        (figure.keys["retriever"], figure)
-        for figure in sheets.figures
-        if not figure.keys["model"] and figure.keys["group_by"] == "type" and figure.value is not None
-        if (figure.metric, figure.keys["group"]) == ("recall_5", "answerable")
-    ]
-    name, recall = max(recalls, key=lambda item: item[1].value or 0, default=("", Estimate(None)))
-    found = f"{name} finds {_share(recall)} of the gold passages among its first five" if name else ""
-    parts = [_accuracy_clause(sheets), *imported, found]
-    return f"{'; '.join(filter(None, parts))}." if any(parts) else ""
-
-
-def _accuracy_clause(sheets: EvaluationTables) -> str:
-    conditions = [one for one in sheets.conditions if one[0] in SETTINGS and _graded(sheets, one)]
-    if not conditions:
-        return ""
-    condition = FULL_LABEL if FULL_LABEL in conditions else conditions[-1]
-    graded = _graded(sheets, condition)
-    model, accuracy = max(graded, key=lambda item: item[1].value or 0)
-    where = RESULT_SETTINGS.get(condition[0], f"in the setting {setting_name(*condition)}")
-    cut = next(cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (model, *condition)).cut
-    if cut and condition == FULL_LABEL:
-        where = f"from the label, which was cut for {cut:,} questions"
-    among = f" (the best of {len(graded)})" if len(graded) > 1 else ""
-    return f"{model}{among} answers {_share(accuracy)} of the factual and multi-hop questions correctly {where}"
-
-
-def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, Estimate]]:
-    """Return the accuracy of each model that has one in a setting, without those that `is_comparable` leaves out."""
-    cells = [cell for cell in sheets.cells if (cell.setting, cell.retriever) == condition and is_comparable(cell)]
-    found = [(cell.model, sheets.figure(cell.model, condition, "accuracy", "answerable")) for cell in cells]
-    return [(model, one) for model, one in found if one.value is not None]
-
-
-def _share(estimate: Estimate) -> str:
-    """Return a share in percent with its interval: "41 % (31 to 52)"."""
-    value = f"{100 * (estimate.value or 0):.0f} %"
-    if estimate.low is None or estimate.high is None:
-        return value
-    return f"{value} ({100 * estimate.low:.0f} to {100 * estimate.high:.0f})"
-
-
 def build_comparison_page(
-    runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = (), barriers: Sequence[Barrier] = ()
+    runs: Sequence[RunDirectory], comparisons: Sequence[Difference] = (), mismatches: Sequence[Mismatch] = ()
 ) -> str:
     """Return the page with the rows of all runs in Tables 1 and 2, and the differences between cells of two runs.
 
-    In `comparisons` models are named by `row_name`, with the names that `run_names` gives. `barriers` say which cells
+    In `comparisons` models are named by `row_name`, with the names that `run_names` gives. `mismatches` say which cells
     are not compared, and why.
     """
     names = run_names(runs)
@@ -228,7 +154,8 @@ def build_comparison_page(
         "compare.html.j2",
         names=names,
         newest=max(sheet.info["started"] for sheet in sheets),
-        warnings=[*warnings, *barrier_notes(barriers), *ungraded],
+        result=hallucination_sentence(comparisons),
+        warnings=[*warnings, *mismatch_notes(mismatches), *ungraded],
         runs=list(zip(names, sheets, strict=True)),
         benchmark_name=benchmark_name,
         tables=[one for one in tables if one.table.rows],
@@ -253,11 +180,11 @@ def named_figure(run: str, figure: Figure) -> Figure:
     return replace(figure, keys={**figure.keys, name: row_name(run, figure.keys[name])})
 
 
-def barrier_notes(found: Sequence[Barrier]) -> list[str]:
+def mismatch_notes(found: Sequence[Mismatch]) -> list[str]:
     """Return in words what is not compared and why, one note for each reason, and how to grade again."""
-    groups: dict[tuple[str, str], list[Barrier]] = defaultdict(list)
-    for barrier in found:
-        groups[barrier.kind, barrier.reason].append(barrier)
+    groups: dict[tuple[str, str], list[Mismatch]] = defaultdict(list)
+    for mismatch in found:
+        groups[mismatch.kind, mismatch.reason].append(mismatch)
     notes = []
     for (kind, reason), listed in groups.items():
         first, second = (_named(it.model, it.setting, it.retriever) for it in (listed[0].first, listed[0].second))

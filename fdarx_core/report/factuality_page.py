@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.evaluation.tables import MISSING
+from fdarx_core.evaluation.tables import MISSING, select
 from fdarx_core.factuality.correlations import FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
@@ -36,7 +36,9 @@ from fdarx_core.report.page_engine import (
     packed,
     render_page,
     signed,
+    value_and_interval,
 )
+from fdarx_core.report.result_sentences import difference_sentence, percent
 from fdarx_core.report.samples import SeededSample
 
 SHOWN = 200
@@ -177,10 +179,8 @@ def _panel(name: str, method: ScoringMethod, rows: Sequence[Named], least: int =
         return None
 
     def written(one: Figure | None) -> list[Cell]:
-        if one is None or one.value is None:
-            return [MISSING] * 4
-        ends = MISSING if one.low is None or one.high is None else f"{signed(one.low)} to {signed(one.high)}"
-        return [signed(one.value), ends, one.rows, one.clusters]
+        counts = [MISSING] * 2 if one is None or one.value is None else [one.rows, one.clusters]
+        return [*value_and_interval(one, signed), *counts]
 
     series = [
         Series(metric_name(kind), COLORS[at], [found.get(kind) or Estimate(None) for _, found in rows])
@@ -217,6 +217,22 @@ def completeness_correlations(correlations: Sequence[Figure], method: ScoringMet
     return [(metric_name(name), found[name]) for name in named if name in found]
 
 
+def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
+    """Return the shares of claims that the evidence supports and contradicts, by model, and how models differ."""
+    whole = {"dataset": ALL, "type": ALL}
+    contradicted = {str(one.keys): one for one in select(summary.figures, f"contra@{method.k}", **whole)}
+    parts = [
+        f"{joined(one.keys['model'], one.keys['setting'])}: the evidence supports {percent(one)} and contradicts "
+        f"{percent(contradicted[str(one.keys)])} of the decided claims in the mean answer"
+        for one in select(summary.figures, f"support@{method.k}", **whole)
+        if one.value is not None
+    ]
+    pairs = [one for one in select(summary.differences, f"contra@{method.k}", **whole) if "model" in one.first]
+    rate = "share of contradicted claims"
+    compared = difference_sentence(pairs, lambda side: side["model"], f"has a higher {rate}", rate)
+    return f"{'; '.join(parts) or 'No claim is decided'}. {compared}".strip()
+
+
 def factuality_page(
     info: Mapping[str, Any],
     method: ScoringMethod,
@@ -241,6 +257,7 @@ def factuality_page(
     return render_page(
         "factuality.html.j2",
         info=info,
+        result=factuality_sentence(summary, method),
         method=method,
         took=duration(info),
         total=tally.answers.total(),

@@ -103,7 +103,7 @@ def _name(cell: SettingProgress) -> str:
 
 
 NOTICEABLE = 0.05
-"""The share of the answers for the judge, above which a cell is named."""
+"""A cell is reported if the judge gave no verdict on more than this share of its answers."""
 _DETAIL_CHARACTERS = 160
 
 REGRADE_COMMAND = "fdarx evaluate --predictions RUN --regrade JUDGE --models FILE --out NEW_RUN"
@@ -111,9 +111,10 @@ REGRADE_COMMAND = "fdarx evaluate --predictions RUN --regrade JUDGE --models FIL
 
 @dataclass(slots=True)
 class MissingVerdicts:
-    """What the judge made of the answers of a cell that it was asked about.
+    """The answers of a cell on which the judge gave no usable verdict.
 
-    `reasons` count the answers without a verdict; `examples` have the first grade with each reason.
+    `asked` counts all answers that the judge was asked about, `reasons` those without a verdict; `examples` have the
+    first grade with each reason.
     """
 
     cell: CellKey
@@ -166,8 +167,7 @@ def missing_verdicts(run: RunDirectory) -> list[MissingVerdicts]:
 
 
 def remedy(missing: Sequence[MissingVerdicts], run: str) -> str:
-    """Return what to do about missing verdicts of a run: the command that shows one of them, and that which grades
-    again."""
+    """Return what to do about missing verdicts of a run: commands that show one of them and that grade again."""
     return (
         f"Look at one of them: fdarx show {run} {missing[0].example.question_id}. Then change the judge, and grade the "
         f"answers again: {REGRADE_COMMAND}."
@@ -195,17 +195,17 @@ _CLAIMS_FAILED = "claims_failed: "
 
 @dataclass(slots=True)
 class FactualityChecks:
-    """What can be checked of the models of a run without a request.
+    """Counts for checks of a run's models that cost no request.
 
     Attributes:
         method: how the answers were scored.
-        quoted: claims that stand in a passage word for word, each with this passage, on which there is a verdict.
+        quoted: judged pairs of a claim and a passage that has the claim word for word.
         denied: those of them that the engine did not find supported.
         pairs: pairs that the engine was given.
-        unjudged: the reasons of those on which it gave no usable verdict.
+        unjudged: the reasons of the pairs without a usable verdict.
         answers: answers whose claims were to be extracted.
-        unread: the reasons of those whose claims could not be.
-        own: models whose answers the engine, which is the same model, judges.
+        unread: the reasons of the answers whose claims could not be extracted.
+        own: models that judge their own answers, as the engine.
     """
 
     method: ScoringMethod
@@ -219,18 +219,19 @@ class FactualityChecks:
 
     def counted(self, answers: Iterable[ScoredAnswer]) -> Iterator[ScoredAnswer]:
         """Yield the answers, and count each."""
-        for answer in answers:
-            self._add(answer)
-            yield answer
+        for answered in answers:
+            self.answers += answered.answer.outcome == "answered"
+            failures = (
+                entry.partition(_CLAIMS_FAILED)[2] for entry in answered.score.unscored if _CLAIMS_FAILED in entry
+            )
+            self.unread.update({failure.partition(":")[0] for failure in failures})
+            if self.method.engine != ENGINE.name:
+                self._check_pairs(answered)
+            yield answered
 
-    def _add(self, one: ScoredAnswer) -> None:
-        self.answers += one.answer.outcome == "answered"
-        failures = (entry.partition(_CLAIMS_FAILED)[2] for entry in one.score.unscored if _CLAIMS_FAILED in entry)
-        self.unread.update({failure.partition(":")[0] for failure in failures})
-        if self.method.engine == ENGINE.name:
-            return
-        claims = {claim.id: claim for claim in one.claims}
-        for pair in one.pairs:
+    def _check_pairs(self, answered: ScoredAnswer) -> None:
+        claims = {claim.id: claim for claim in answered.claims}
+        for pair in answered.pairs:
             if pair.engine != self.method.engine or (pair.kind == "evidence" and not pair.evidence_id):
                 continue
             self.pairs += 1
@@ -238,11 +239,11 @@ class FactualityChecks:
             if pair.entailment is None:
                 self.unjudged[pair.reason.partition(":")[0]] += 1
             elif pair.kind == "evidence" and verdict in (SUPPORTED, CONTRADICTED, UNSUPPORTED):
-                quoted = quoted_span(claims[pair.claim_id].text, one.evidence[pair.evidence_id].text) is not None
+                quoted = quoted_span(claims[pair.claim_id].text, answered.evidence[pair.evidence_id].text) is not None
                 self.quoted += quoted
                 self.denied += quoted and verdict != SUPPORTED
-        if one.answer.model == self.method.engine:
-            self.own.add(one.answer.model)
+        if answered.answer.model == self.method.engine:
+            self.own.add(answered.answer.model)
 
     def sentences(self) -> list[str]:
         """Return what limits the figures."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
@@ -18,7 +18,7 @@ import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fdarx_core.evaluation.tables import MISSING, ResultTable
+from fdarx_core.evaluation.tables import MISSING, ResultTable, interval
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Difference, Estimate
 from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES, type_title
@@ -221,10 +221,12 @@ DIGITS = 3
 
 
 def _best(table: ResultTable) -> list[float | None]:
-    """Return the highest value of each column as shown; None everywhere for a table of one row."""
+    """Return the highest value of each column as shown; None for a column in which all values look equal."""
     entries = zip(*(row for _, row in table.rows), strict=True)
-    columns = [[estimate.value for estimate in column if estimate and estimate.value is not None] for column in entries]
-    return [round(max(column), DIGITS) if column and len(table.rows) > 1 else None for column in columns]
+    columns = [
+        {round(entry.value, DIGITS) for entry in column if entry and entry.value is not None} for column in entries
+    ]
+    return [max(column) if len(column) > 1 else None for column in columns]
 
 
 def _firsts(table: ResultTable) -> list[bool]:
@@ -237,14 +239,11 @@ def _decimal(value: float, digits: int = DIGITS) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def value_and_interval(estimate: Estimate | None) -> tuple[str, str]:
-    """Return value and bounds as text: "0.562" and "0.530–0.594"; bounds below 0 as "−0.200 to 0.100"."""
+def value_and_interval(estimate: Estimate | None, written: Callable[[float], str] = _decimal) -> tuple[str, str]:
+    """Return value and interval as text: "0.562" and "[0.530, 0.594]"; `written` makes the text of a number."""
     if estimate is None or estimate.value is None:
         return MISSING, MISSING
-    if estimate.low is None or estimate.high is None:
-        return _decimal(estimate.value), MISSING
-    between = " to " if estimate.low < 0 else "–"
-    return _decimal(estimate.value), f"{_decimal(estimate.low)}{between}{_decimal(estimate.high)}"
+    return written(estimate.value), interval(estimate, written) or MISSING
 
 
 def signed(value: float, digits: int = 2) -> str:

@@ -18,7 +18,7 @@ from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Product, QuestionAnswer, from_table
 from fdarx_core.records.question_types import type_title
 from fdarx_core.report import charts
-from fdarx_core.report.page_engine import PAGE_WORDS, Cell, FigurePanel, listed, plural, readable
+from fdarx_core.report.page_engine import PAGE_WORDS, Cell, FigurePanel, listed, readable
 from fdarx_core.report.retention import Dropped, ordered_types
 from fdarx_core.report.samples import RunPart
 
@@ -37,28 +37,6 @@ DIFFICULTY_NAMES = PAGE_WORDS["difficulties"]
 def writer_name(endpoint: str) -> str:
     """Return the name of an endpoint that wrote or judged questions, with words for the baseline and for no model."""
     return PAGE_WORDS["writers"].get(endpoint, endpoint)
-
-
-def result_sentence(counts: BuildCounts) -> str:
-    """Return the sentence with the numbers of questions, labels and drugs, and who wrote and judged the questions."""
-    by_type = totals(counts.writers)
-    writers = totals({(endpoint, kind): number for (kind, endpoint), number in counts.writers.items()})
-    total = by_type.total()
-    sources = f"{plural(counts.labels, 'label')} of {plural(len(counts.named), 'drug')}"
-    if not total:
-        return f"This build made no questions from {sources}."
-    named = [f"{by_type[kind]:,} {type_title(kind).lower()}" for kind in ordered_types(by_type)]
-    wrote = _numbered(writers, total)
-    judged = _numbered(Counter({name: number for name, number in counts.judges.items() if name}), total)
-    judges = f"judged by {judged}" if judged else "judged by no model"
-    return f"This build has {listed(named)} questions from {sources}, written by {wrote} and {judges}."
-
-
-def _numbered(counted: Counter[str], total: int) -> str:
-    """Return the names of endpoints, the most frequent first, with their numbers where they are several."""
-    if len(counted) == 1 and counted.total() == total:
-        return writer_name(next(iter(counted)))
-    return listed([f"{writer_name(name)} ({number:,})" for name, number in counted.most_common()])
 
 
 def by_drug(counts: BuildCounts) -> FigurePanel:
@@ -201,7 +179,6 @@ class BuildCounts:
     Attributes:
         questions, drugs, wordings, kinds, difficulties: questions by (type, category), (active moieties, type),
             (wording, type), (answer kind, type) and (difficulty, type).
-        writers, judges: questions by (type, endpoint) and by endpoint, which is "" where no model was asked.
         questions_per_label: labels by number of questions, 0 included.
         candidates, dropped: rows before the filters, by type; rejects, as `Dropped`.
         passage_words, words: passages by length in words; words of all passages by core code.
@@ -218,8 +195,6 @@ class BuildCounts:
     wordings: Counter[tuple[str, str]] = field(default_factory=Counter)
     kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
     difficulties: Counter[tuple[str, str]] = field(default_factory=Counter)
-    writers: Counter[tuple[str, str]] = field(default_factory=Counter)
-    judges: Counter[str] = field(default_factory=Counter)
     questions_per_label: Counter[int] = field(default_factory=Counter)
     candidates: Counter[str] = field(default_factory=Counter)
     dropped: Dropped = field(default_factory=Counter)
@@ -254,8 +229,6 @@ class BuildCounts:
             self.wordings[wording_of(question), question.type] += 1
             self.kinds[question.answer_kind, question.type] += 1
             self.difficulties[question.difficulty, question.type] += 1
-            self.writers[question.type, question.endpoint] += 1
-            self.judges[question.judge] += 1
             for place in (gold := [(question.set_id, index) for index in question.gold_passages]):
                 self.asked[code_of.get(place, "")] += 1 / len(gold)
                 if place in code_of:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fdarx_core.rag.tables import CONTEXT, DOCUMENT, SIMILARITY, ComparisonNames, judge_note, paper_tables, row_names
+from fdarx_core.evaluation.tables import select
+from fdarx_core.rag.strategies import ABLATIONS
+from fdarx_core.rag.tables import CONTEXT_METRICS, METRIC_NAMES, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, bars
 from fdarx_core.report.page_engine import SIGNIFICANT, FigurePanel, TableBlock, by_significance, duration, render_page
-
-METRIC_NAMES: dict[str, str] = {
-    **{metric: name for name, metric in CONTEXT},
-    **{metric: f"{group} {name}" for group, name, metric in SIMILARITY},
-    **{metric: f"Right document, {name}" for _, name, metric in DOCUMENT},
-}
+from fdarx_core.report.result_sentences import difference_sentence
 
 
 def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel | None:
@@ -22,16 +19,16 @@ def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel |
     found = {
         (figure.keys["strategy"], figure.keys["model"], figure.metric): figure
         for figure in figures
-        if figure.keys["postprocess"] == names.main and figure.keys["strategy"] not in names.ablations
+        if figure.keys["postprocess"] == names.main
+        and figure.keys["strategy"] not in ABLATIONS
+        and any(figure.metric == metric for _, metric in CONTEXT_METRICS)
     }
-    rows = row_names(
-        ((strategy, model) for strategy, model, metric in found if metric in {metric for _, metric in CONTEXT}), names
-    )
+    rows = row_names(((strategy, model) for strategy, model, _ in found), names)
     if not rows:
         return None
     series = [
         Series(name, COLORS[at], [found.get((*key, metric)) or Estimate(None) for key in rows])
-        for at, (name, metric) in enumerate(CONTEXT)
+        for at, (name, metric) in enumerate(CONTEXT_METRICS)
     ]
     titles = list(rows.values())
     return FigurePanel.worded(
@@ -84,6 +81,14 @@ def _key(row: RagAnswer | RagScore) -> tuple[str, str, str]:
     return row.question_id, row.strategy, row.model
 
 
+def rag_sentence(differences: Sequence[Difference], names: ComparisonNames) -> str:
+    """Return in words whether a strategy is better than the question alone; "" where nothing was compared."""
+    whole = [one for one in select(differences, postprocess=names.main) if one.first["strategy"] not in ABLATIONS]
+    metric = next((name for name in METRIC_NAMES if select(whole, name)), "")
+    rate, compared = METRIC_NAMES.get(metric, "").lower(), select(whole, metric)
+    return difference_sentence(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
+
+
 def rag_page(
     info: Mapping[str, Any],
     names: ComparisonNames,
@@ -106,6 +111,7 @@ def rag_page(
     return render_page(
         "rag.html.j2",
         info=info,
+        result=rag_sentence(differences, names),
         took=duration(info),
         questions=len(questions),
         strategies=list(dict.fromkeys(names.title(figure.keys["strategy"]) for figure in figures)),

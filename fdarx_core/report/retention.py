@@ -12,8 +12,8 @@ from fdarx_core.filters.round_trip import STAGE as ROUND_TRIP
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.records import StageCount
 from fdarx_core.records.question_types import QUESTION_TYPES, type_title
-from fdarx_core.report.page_engine import PAGE_WORDS, plural, readable
-from fdarx_core.storage.dataset_card import BASELINE, model_names
+from fdarx_core.report.page_engine import PAGE_WORDS, listed, plural, readable
+from fdarx_core.storage.dataset_card import BASELINE, model_names, who_judged
 
 Kind = Literal["kept", "rejected"]
 End = tuple[int, int]
@@ -245,12 +245,20 @@ def missing_lines(info: Mapping[str, Any]) -> list[str]:
 
 
 def main_reasons(info: Mapping[str, Any]) -> list[str]:
-    """Return the most frequent reasons for which rows were rejected after the selection of labels, in words."""
+    """Return the first of the reasons in run.json for which rows were rejected, in words."""
     return [
         f"{plural(one['rows'], 'row')} at {one['stage']} as {one['reason']}. "
         f"{why_rejected(one['stage'], one['reason'])}".strip()
         for one in info.get("reject_reasons", [])[:_MAIN_REASONS]
     ]
+
+
+def build_sentence(questions: Mapping[str, int], labels: int, config: Mapping[str, Any]) -> str:
+    """Return the result of a build: its questions by type, its labels, and who wrote and judged the questions."""
+    named = [f"{number:,} {type_title(kind).lower()}" for kind, number in questions.items() if number]
+    if not named:
+        return f"This build made no question from {plural(labels, 'label')}."
+    return f"This build has {listed(named)} questions from {plural(labels, 'label')}. {who_judged(config)}"
 
 
 def _who(stage: str, info: Mapping[str, Any]) -> str:

@@ -351,8 +351,7 @@ def _judged_answer(row: Mapping[str, Any]) -> ReviewItem:
     cited = [passage for passage in reply["passages"] if passage["cited"]] or reply["passages"]
     first = cited[0] if cited else {"set_id": "", "drug": ""}
     gate = reply["gate"]
-    # lines of earlier versions count uncited statements as undecided ones
-    counts = {name: gate.get(name, 0) for name in ("supported", "unsupported", "undecided", "uncited")}
+    counts = {name: gate[name] for name in ("supported", "unsupported", "undecided", "uncited")}
     unverified = counts["unsupported"] or counts["undecided"] or counts["uncited"]
     supported = counts["supported"] > 0 and not unverified and not reply["refused"]
     counts["dropped"] = len(gate["dropped"])

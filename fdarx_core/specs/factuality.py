@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -16,11 +17,10 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.factuality.evidence.sources import EvidenceSource
     from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
-    from fdarx_core.records import CheckedAnswer, Reject
-    from fdarx_core.storage.checked_answers import AnswerSummary, CheckedAnswers, ReferenceStatements
+    from fdarx_core.storage.checked_answers import AnswerSummary, ReferenceStatements
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
-_SPAN = "2014-2024"
+_DEFAULT_YEARS = "2014-2024"
 _NOT_RESULTS = HOW | {"pubmed_url", "pubmed_email"}
 _IDENTIFIED_BY_CONTENT = {"predictions", "references", "engine_scores", "rxnorm"}
 
@@ -78,7 +78,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     rxnorm: str | None = None
     """RxNorm's names of drugs, a folder or zip of `fdarx fetch --names`, for names that the labels of --safety do not
     have (mostly brands)"""
-    years: str = _SPAN
+    years: str = _DEFAULT_YEARS
     """years of publication of the PubMed articles"""
     pubmed_url: str | None = None
     """address of Entrez, if it is not NCBI's"""
@@ -106,7 +106,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
 
     @field_validator("entailment", mode="after")
     @classmethod
-    def _at_hand(cls, engine: str, info: ValidationInfo) -> str:
+    def _default_engine(cls, engine: str, info: ValidationInfo) -> str:
         if engine != "auto":
             return engine
         from fdarx_core.verify.nli_model import default_engine
@@ -124,6 +124,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.factuality.evidence.sources import open_evidence
         from fdarx_core.pipeline.factuality import CODE_VERSION, FactualityEvaluation
         from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
+        from fdarx_core.records import CheckedAnswer, Reject
         from fdarx_core.storage.checked_answers import open_answers, read_references
 
         setup = self.setup()
@@ -133,9 +134,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         clients = self.client_pool(FACTUALITY_RULES, setup.used, shared_fate=False, others=others)
         if setup.from_pubmed and setup.retriever:
             raise ValueError(f"--retriever {setup.retriever}: PubMed searches by itself; leave --retriever out")
-        source = None  # of PubMed
-        if not setup.from_pubmed:
-            source = open_evidence(setup.evidence, setup.directories, setup.retriever)
+        source = None if setup.from_pubmed else open_evidence(setup.evidence, setup.directories, setup.retriever)
         statements = read_references(self.references)
         answers = open_answers(self.predictions, statements)
         summary = answers.summary()
@@ -144,13 +143,16 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         rejects = [*statements.rejects, *source_rejects]
         intake = {**_counts(summary, statements, len(chosen)), "evidence_rejects": len(source_rejects)}
 
+        def is_taken(row: CheckedAnswer | Reject) -> bool:
+            return isinstance(row, Reject) or row.question_id in chosen
+
         return OpenedJob(
             config=self.identity(setup, source, summary),
             make=partial(
                 FactualityEvaluation,
                 clients=clients,
                 spec=setup,
-                rows=lambda: _rows(answers, chosen, rejects),
+                rows=lambda: chain(rejects, filter(is_taken, answers)),
                 input_info=intake,
                 seed=self.seed,
                 resamples=self.resamples,
@@ -164,7 +166,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         )
 
     def setup(self) -> FactualitySetup:
-        """Return what is scored and how. Raises ModelsError, ModelMissing, StorageError and ValueError as `open`."""
+        """Return the engines, models and thresholds of the run. Raises errors as `open` does."""
         from fdarx_core.factuality.scores import ScoringMethod, Weights
         from fdarx_core.llm import ModelsError
         from fdarx_core.pipeline.factuality_steps import FactualitySetup
@@ -268,15 +270,8 @@ def first_and_last(years: str) -> tuple[int, int]:
     found = _YEARS.fullmatch(years.strip())
     first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
     if first > last:
-        raise ValueError(f"write the first and the last year, as {_SPAN}")
+        raise ValueError(f"write the first and the last year, as {_DEFAULT_YEARS}")
     return first, last
-
-
-def _rows(answers: CheckedAnswers, chosen: set[str], rejects: Sequence[Reject]) -> Iterator[CheckedAnswer | Reject]:
-    from fdarx_core.records import Reject
-
-    yield from rejects
-    yield from (answer for answer in answers if isinstance(answer, Reject) or answer.question_id in chosen)
 
 
 def _counts(summary: AnswerSummary, statements: ReferenceStatements, chosen: int) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,6 @@ from fdarx_core.specs.options import (
     ASKING,
     BASELINE,
     RUNNING,
-    BatchFilesConfig,
     BertscoreConfig,
     ComputingConfig,
     JobConfig,
@@ -93,6 +92,16 @@ class JobSpec(JobConfig):
             {name: list(_values(value)) if name in lists else value for name, value in values.items()}
         )
 
+    @property
+    def by_batch_api(self) -> bool:
+        """Whether requests go through batch APIs: not unless the job has the option `batch` of `BatchConfig`."""
+        return False
+
+    @property
+    def batch_folder(self) -> str | None:
+        """The folder for batch files, None where requests do not go into files."""
+        return None
+
 
 class RunSpec(ComputingConfig, JobSpec):
     """The base of specifications whose jobs write a run directory.
@@ -120,9 +129,9 @@ class RunSpec(ComputingConfig, JobSpec):
 
         It is this process for batches too, where all parts are in progress at once and each file is written once.
         """
-        in_batches = isinstance(self, BatchFilesConfig) and (self.batch_files or getattr(self, "batch", False))
-        executor: ExecutorName = "local" if in_batches else getattr(self, "executor", "local")
-        return executor
+        if self.by_batch_api or self.batch_folder or not isinstance(self, RunningConfig):
+            return "local"
+        return self.executor
 
     def responses(self) -> list[Location]:
         """Return the folders of responses that are used for identical requests. Raises StorageError."""
@@ -216,8 +225,7 @@ class ModelsSpec(JobSpec):
         from fdarx_core.llm import ModelsError
 
         files = getattr(self, "models", None) or []
-        asked_by_files = bool(getattr(self, "batch_files", None))
-        loaded = load_all([files] if isinstance(files, str) else files, check_access=not asked_by_files)
+        loaded = load_all([files] if isinstance(files, str) else files, check_access=not self.batch_folder)
         if taken := sorted(loaded.keys() & self._given.keys()):
             raise ModelsError(f"{taken[0]} is also the name of a model in --models; give one of them another")
         return {**loaded, **self._given}
@@ -271,7 +279,7 @@ class AskingSpec(RunningConfig, RunSpec, ModelsSpec):
         from fdarx_core.pipeline.asking import ClientPool, check_batch_apis
         from fdarx_core.storage import Location
 
-        batch, files = bool(getattr(self, "batch", False)), getattr(self, "batch_files", None)
+        batch, files = self.by_batch_api, self.batch_folder
         unpriced = [name for name, model in used.items() if model.prices is None]
         if self.max_cost is not None and unpriced:
             raise ModelsError(f"--max-cost needs prices of every model asked; {', '.join(unpriced)} has none")

@@ -11,7 +11,6 @@ from typing import Any
 
 from fdarx_core.records import LabelSummary, Passage, QuestionAnswer, Reject
 from fdarx_core.records.question_types import QUESTION_TYPES
-from fdarx_core.storage.benchmark_writer import write_benchmark as write_benchmark
 from fdarx_core.storage.errors import InputError, StorageError
 from fdarx_core.storage.hub import download_benchmark, is_on_hub
 from fdarx_core.storage.location import Location
@@ -26,8 +25,7 @@ from fdarx_core.storage.published import (
     split_of_file,
     with_sections,
 )
-from fdarx_core.storage.run_directory import RunDirectory
-from fdarx_core.storage.run_directory import read_labels as read_labels
+from fdarx_core.storage.run_directory import RunDirectory, read_labels
 from fdarx_core.storage.splits import DEV, SPLITS, TEST, SplitChoice, Splits
 from fdarx_core.storage.tables import FileRow, parse_json_row, read_json_lines
 

@@ -44,12 +44,12 @@ _REFERENCES = ("references", "reference", "ground_truths", "ground_truth", "gold
 
 
 def normalized_question(question: str) -> str:
-    """Return the words and numbers of a question, by which questions are the same whatever their case and signs."""
+    """Return the words and numbers of a question in lower case; equal results mean the same question."""
     return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", question).casefold()))
 
 
 StatementsRow: TypeAlias = tuple[str, str, list[str], list[str]]
-"""What is known of one question: its dataset, an expert's answer or "", must-have and nice-to-have statements."""
+"""The reference statements on one question: dataset, an expert's answer or "", must-have, nice-to-have statements."""
 
 
 @dataclass(slots=True)
@@ -73,13 +73,6 @@ class ReferenceStatements:
             must_have=must_have,
             nice_to_have=nice_to_have,
         )
-
-    def dataset_and_model(self, name: str) -> tuple[str, str]:
-        """Split the name of a file of answers, DATASET.MODEL where DATASET is a file of references."""
-        for dataset in self.datasets:
-            if name.startswith(f"{dataset}."):
-                return dataset, name.removeprefix(f"{dataset}.")
-        return "", name
 
 
 def read_references(addresses: Sequence[str]) -> ReferenceStatements:
@@ -119,8 +112,8 @@ def read_references(addresses: Sequence[str]) -> ReferenceStatements:
 class AnswerSummary:
     """Counts over all rows.
 
-    `statements` counts the rows of statements on whose question there is an answer. `digest` is of all answers with
-    their statements, in their order.
+    `with_statements` counts the answers that have reference statements, `statements` the questions with statements that
+    have an answer. `digest` is that of all answers with their statements, in order.
     """
 
     rows: int = 0
@@ -141,7 +134,9 @@ class AnswerSummary:
 
 
 def _answers_of_file(location: Location, statements: ReferenceStatements) -> Iterator[CheckedAnswer | Reject]:
-    dataset, model = statements.dataset_and_model(location.name.removesuffix(location.suffix))
+    name = location.name.removesuffix(location.suffix)  # DATASET.MODEL, or MODEL if there are no references of DATASET
+    dataset = next((dataset for dataset in statements.datasets if name.startswith(f"{dataset}.")), "")
+    model = name.removeprefix(f"{dataset}.") if dataset else name
 
     def parse(row: dict[str, Any]) -> CheckedAnswer:
         question = text_at(row, "question")
@@ -169,7 +164,7 @@ def _answers_of_file(location: Location, statements: ReferenceStatements) -> Ite
     return parse_rows(read_rows(location, _ANSWER_KEYS, blank=TEXT_KEYS), parse, stage=STAGE)
 
 
-def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
+def _evaluation_answers(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
     """Yield the answers of a run of `evaluate`."""
     dataset = str(run.info().get("benchmark", {}).get("name", ""))
     models = sorted({file.parent for file in run.file("predictions").list(recursive=True)})
@@ -196,7 +191,7 @@ def _evaluated(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
                 )
 
 
-def _compared(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
+def _comparison_answers(run: RunDirectory) -> Iterator[CheckedAnswer | Reject]:
     """Yield the answers of a run of `evaluate-rag`."""
     for part in run.parts("questions"):
         questions = {row.id: row for row in read_records(part, RagQuestion)}
@@ -229,7 +224,9 @@ class CheckedAnswers:
             if isinstance(source, Location):
                 rows = _answers_of_file(source, self.statements)
             else:
-                rows = _evaluated(source) if source.info()["job"] == "evaluate" else _compared(source)
+                rows = (
+                    _evaluation_answers(source) if source.info()["job"] == "evaluate" else _comparison_answers(source)
+                )
             for row in rows:
                 if isinstance(row, Reject):
                     yield row
@@ -287,7 +284,7 @@ def open_answers(addresses: Sequence[str], statements: ReferenceStatements) -> C
             needed = "--predictions takes one of evaluate or evaluate-rag"
             raise StorageError(f"{address} is a run of {info['job']}; {needed}")
         if not run.complete:
-            raise StorageError(f"{address} is {info['status']}: not all is answered; finish it with its own command")
+            raise StorageError(f"{address} is {info['status']}, with answers missing; repeat its command to finish it")
         sources.append(run)
     return CheckedAnswers(sources, statements)
 

@@ -202,7 +202,7 @@ def audit_row(figure: Mapping[str, Any]) -> AuditRow:
     value, low, high, chance, bound = (
         "" if figure[name] is None else f"{figure[name]:.3f}" for name in ("value", "low", "high", "chance", "bound")
     )
-    interval = f"{low} to {high}" if low and high else ""
+    interval = f"[{low}, {high}]" if low and high else ""
     if figure.get("low_bound") is not None:
         bound = f"{figure['low_bound']:.3f} to {bound}"
     questions, drugs = (f"{figure[name]:,}" for name in ("rows", "clusters"))

@@ -26,11 +26,9 @@ _SCHEME = "hf://"
 _PATTERNS = ["qa*.jsonl", "labels*.jsonl", "qa/*.jsonl", "labels/*.jsonl"]
 _FILES = {
     *(f"{config}/{split}.parquet" for config in CONFIGS for split in SPLITS),
-    *(f"{config}.parquet" for config in CONFIGS),
     *(lines_file(kind, split) for kind in ("qa", "labels") for split in SPLITS),
-    "croissant.json",
 }
-"""The names of the files that a benchmark can have, also one of an earlier version."""
+"""The names of the files that a benchmark can have."""
 
 
 def is_on_hub(address: str) -> bool:

@@ -63,7 +63,7 @@ class LanguageModel:
         for pair in pairs:
             asked.setdefault((pair.hypothesis, pair.drug, pair.question), {})[pair] = None
         groups = [list(group) for group in asked.values()]
-        replies = self._model.ask_many(JUDGE_CLAIM, list(map(judge_asked, groups)), return_exceptions=True)
+        replies = self._model.ask_many(JUDGE_CLAIM, list(map(judge_slots, groups)), return_exceptions=True)
         judged: dict[TextPair, Judgement] = {}
         for group, reply in zip(groups, replies, strict=True):
             try:
@@ -75,7 +75,7 @@ class LanguageModel:
         return [judged[pair] for pair in pairs]
 
 
-def judge_asked(pairs: Sequence[TextPair]) -> dict[str, Any]:
+def judge_slots(pairs: Sequence[TextPair]) -> dict[str, Any]:
     """Return the task's slots for pairs of one claim: one request asks about it with all its passages."""
     first = pairs[0]
     passages = [{"heading": " ".join(pair.heading.split()), "text": pair.premise} for pair in pairs]

@@ -106,7 +106,7 @@ def add_key(file: Path, name: str, *, upload: bool = False) -> str:
 
 
 class ClientRateLimiter:
-    """One token bucket per client. Of more than 10,000 clients, the least recently seen are forgotten."""
+    """One token bucket for each client, for the 10,000 clients with the most recent requests."""
 
     def __init__(self, per_minute: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.per_minute, self._burst, self._clock = per_minute, float(burst), clock
@@ -127,10 +127,10 @@ class ClientRateLimiter:
 class ConcurrencyLimiter:
     """A limit of concurrent requests that clients share, with a bounded queue.
 
-    A client may have another place while it has fewer than are free, and wait while it has fewer requests waiting than
-    the queue has room for. So however many clients take all that they may, a place is left for the next one, and one
-    client alone has at most half of them. A place that comes free goes to the client with the fewest places, of these
-    to the one whose last place was given longest ago. `on_change` gets 1 for a place that is taken, -1 for a free one.
+    A client gets another place only if it has fewer places than are free, and a request waits only if fewer of the
+    client's requests wait than the queue has free entries. So a single client gets at most half of the places, and some
+    stay free for others. A place that becomes free goes to the client with the fewest places, or of several to the one
+    that got its last place the longest time ago. `on_change` gets 1 for a place that is taken, -1 for one that is free.
 
     Source: Choudhury and Hahne, Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998, with factor 1.
     """
@@ -143,11 +143,11 @@ class ConcurrencyLimiter:
 
     async def acquire(self, client: str) -> bool:
         """Take a place, to be given back by `release`; return False if the queue is full or the wait was too long."""
-        others = sum(name == client for name, _ in self._waiting)
-        if not others and self._may_start(client):
+        own_waiting = sum(name == client for name, _ in self._waiting)
+        if not own_waiting and self._may_start(client):
             self._start(client)
             return True
-        if others >= self._max_waiting - len(self._waiting):
+        if own_waiting >= self._max_waiting - len(self._waiting):
             return False
         entry = client, asyncio.get_running_loop().create_future()
         self._waiting.append(entry)
@@ -164,11 +164,11 @@ class ConcurrencyLimiter:
         return entry[1].done()
 
     def release(self, client: str) -> None:
-        """End a request of a client: requests that wait can start."""
+        """Give back the place of a client's request, so that waiting requests can start."""
         self._active[client] -= 1
         self._on_change(-1)
-        while next_ones := [entry for entry in self._waiting if self._may_start(entry[0])]:
-            entry = min(next_ones, key=lambda waiting: (self._active[waiting[0]], self._last_start.get(waiting[0], 0)))
+        while startable := [entry for entry in self._waiting if self._may_start(entry[0])]:
+            entry = min(startable, key=lambda waiting: (self._active[waiting[0]], self._last_start.get(waiting[0], 0)))
             self._waiting.remove(entry)
             self._start(entry[0])
             entry[1].set_result(None)

@@ -1,4 +1,4 @@
-"""What the HTTP service and the deployments behind it share: corpora, parts of streamed answers, outages, metrics."""
+"""Types that the HTTP service and the deployments behind it share: corpora, parts of streamed answers, errors."""
 
 from __future__ import annotations
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.cluster_files import commands, shapes
-from tests.cluster_files.tree import CLUSTER, GUIDE, REPOSITORY
+from tests.cluster_files.tree import CLUSTER, GUIDE, PLACEHOLDER, REPOSITORY, SITE, sources
 
 _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _FILE = re.compile(r"(?:^|[\s=])((?:cluster|docs)/[\w./-]+)")
+_COMPONENTS = (SITE / "values", CLUSTER / "kuberay" / "components" / "images")
+"""Those that manifests use themselves."""
 _JOB = re.compile(r"(?:python -m jobs\.cli|^fdarx) .*")
 
 
@@ -43,10 +46,17 @@ def test_every_manifest_is_applied_by_a_command() -> None:
     text, guide = " ".join(_lines()), GUIDE.read_text()
     for path in CLUSTER.rglob("*.yaml"):
         name = path.relative_to(REPOSITORY)
-        kustomized = (path.parent / "kustomization.yaml").exists() and f"-k {name.parent}" in text
+        applied = [name.parent, *(CLUSTER.name / folder.relative_to(CLUSTER) for folder in _overlays(path.parent))]
+        kustomized = any(f"-k {folder} " in f"{text} " for folder in applied)
         component = path.parent.parent.name == "components" and f"components/{path.parent.name}`" in guide
-        told = kustomized or component or str(name) in text
+        told = kustomized or component or str(name) in text or path.parent in _COMPONENTS
         assert told or path.parent.name == "models" or "provisioning" in name.parts, name
+
+
+def _overlays(folder: Path) -> list[Path]:
+    """The folders of the site that add its values to the manifests of a folder."""
+    made = [path.parent for path in SITE.glob("*/kustomization.yaml")]
+    return [path for path in made if any((path / name).resolve() == folder for name in sources(path))]
 
 
 def test_the_driver_is_named_before_the_first_command() -> None:
@@ -58,9 +68,7 @@ def test_kuberay_is_the_version_whose_fields_are_checked() -> None:
     assert f"kuberay/kuberay-operator --version {shapes.VERSION}" in " ".join(_lines())
 
 
-def test_the_guide_fills_in_all_that_stands_in_capitals() -> None:
-    filled = set(re.findall(r"s#([A-Z-]+)#", " ".join(_lines())))
-    values = [re.sub(r"#.*", "", path.read_text()) for path in (CLUSTER / "kuberay").rglob("*.yaml")]
-    assert {name for name in filled if any(name in text for text in values)} == filled
-    left = [re.sub("|".join(filled), "", text) for text in values]
+def test_the_site_fills_in_all_that_stands_in_capitals() -> None:
+    texts = [re.sub(r"#.*", "", path.read_text()) for path in (CLUSTER / "kuberay").rglob("*.yaml")]
+    left = [PLACEHOLDER.sub("", text) for text in texts]
     assert [found for text in left for found in re.findall(r"\b[A-Z]{3,}(?:-[A-Z]+)+\b|s3://[A-Z]+", text)] == []

@@ -18,6 +18,9 @@ REPOSITORY = Path(__file__).parents[2]
 CLUSTER = REPOSITORY / "cluster"
 GUIDE = REPOSITORY / "docs" / "cluster.md"
 KUBERAY = CLUSTER / "kuberay"
+SITE = CLUSTER / "site"
+PLACEHOLDER = re.compile(r"BUCKET|REGISTRY|ROLE-ARN|STORAGE-CLASS|SERVICE-HOST|INGRESS-CLASS|INGRESS-NAMESPACE")
+"""The words of the manifests that a site replaces, besides the version."""
 _SECRET = re.compile(r"kubectl create secret (?:generic|tls) (\S+)([^\n]*)")
 _KEY = re.compile(r"--from-(?:literal|file)=([\w.]+)|--(cert|key)=")
 KUSTOMIZED = (
@@ -69,6 +72,12 @@ def _kustomized(folder: Path) -> Iterator[Document]:
         data |= {name: value for file in made.get("envs", ()) for name, value in variables(folder / file).items()}
         metadata = {"name": made["name"], "namespace": kustomization["namespace"]}
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def sources(folder: Path) -> list[str]:
+    """The resources of a folder."""
+    [kustomization] = read(folder / "kustomization.yaml")
+    return list(kustomization.get("resources", ()))
 
 
 def variables(file: Path) -> dict[str, str]:

@@ -20,8 +20,9 @@ from fdarx_core.filters.round_trip import (
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
 from fdarx_core.generation.pairing import pair_topics
-from fdarx_core.generation.tasks import RULES_VERSION, TASKS
+from fdarx_core.generation.tasks import RULES_VERSION
 from fdarx_core.generation.topics import survey_label
+from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.labels import parse_document
 from fdarx_core.llm import Baseline, Task, ask
 from fdarx_core.pipeline.label_state import TopicPlan
@@ -50,7 +51,7 @@ def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Req
     label, passages = parse_document(file.read_bytes(), file.name)
     plan = plans_of_examples()[label.set_id]
     pieces = make_contexts(label, passages, AMOUNTS, plan.pairs, by_model=plan.by_model)
-    requests = [request(TASKS[piece.task], {**piece.slots, "written": []}) for piece in pieces]
+    requests = [request(writing_tasks()[piece.task], {**piece.slots, "written": []}) for piece in pieces]
     made = [question for piece in pieces for question in _made(piece, label, passages)]
     for kind in ("factual", "multihop", "refusal"):
         for question in islice((one for one in made if one.type == kind), JUDGED):
@@ -66,8 +67,8 @@ def asked_of(file: Path, endpoint: str, sampling: Mapping[str, Any]) -> list[Req
 
 
 def _made(piece: Context, label: Label, passages: list[Passage]) -> Iterator[QuestionAnswer]:
-    rules = Baseline(TASKS, RULES_VERSION)
-    request = TASKS[piece.task].request(piece.slots, endpoint=rules.name, sampling=rules.sampling)
+    rules = Baseline(writing_tasks(), RULES_VERSION)
+    request = writing_tasks()[piece.task].request(piece.slots, endpoint=rules.name, sampling=rules.sampling)
     understood = parse_candidates(piece, ask([request], rules, None)[0], label, passages)
     if not isinstance(understood, Reject):
         yield from understood

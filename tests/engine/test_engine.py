@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from fdarx_core.filters.judges import judge_tasks
-from fdarx_core.filters.round_trip import ROUND_TRIP_TASKS
-from fdarx_core.generation.tasks import GENERATE_FACTUAL, TASKS
+from fdarx_core.filters.round_trip import COMPARE_ANSWERS, ROUND_TRIP_ANSWER
+from fdarx_core.generation.tasks import GENERATE_FACTUAL
+from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.llm import Asker, EndpointStopped, HttpEndpoint, ModelConfig, ResponseStore, Task, Unparsable
 from fdarx_core.records import Request, Response
 from fdarx_core.storage import Location
@@ -24,7 +25,11 @@ from tests.engine.server import CONTEXT, MODEL
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-ALL_TASKS: dict[str, Task[Any]] = {**TASKS, **judge_tasks(), **ROUND_TRIP_TASKS}
+ALL_TASKS: dict[str, Task[Any]] = {
+    **writing_tasks(),
+    **judge_tasks(),
+    **{task.name: task for task in (ROUND_TRIP_ANSWER, COMPARE_ANSWERS)},
+}
 MOST = 1024
 """Tokens of a reply."""
 LOOP = "whitespace_loop"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-from fdarx_core.generation.tasks import TASKS
+from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.llm import ResponseStore
 from fdarx_core.pipeline.label_state import check_accounts
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject, Response, StageCount
@@ -135,8 +135,8 @@ def test_replies_that_end_have_the_shape_of_their_task(either: Made) -> None:
 
 
 def test_what_could_not_be_read_left_by_that_name(written: Made) -> None:
-    assert TASKS.keys() <= {response.task for response in written.responses}
-    unread = Counter(why_none(response) for response in written.responses if response.task in TASKS)
+    assert writing_tasks().keys() <= {response.task for response in written.responses}
+    unread = Counter(why_none(response) for response in written.responses if response.task in writing_tasks())
     left = Counter(reject.reason for reject in written.rows("rejects", Reject) if reject.stage == "generate")
     assert all(left[reason] == unread[reason] for reason in NO_REPLY)
     assert left.keys() - NO_REPLY <= {"nothing_to_ask"}

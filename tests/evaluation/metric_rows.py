@@ -16,9 +16,9 @@ from rank_bm25 import BM25Okapi
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, make_contexts
 from fdarx_core.generation.pairing import TopicPair
-from fdarx_core.generation.tasks import TASKS
 from fdarx_core.generation.topic_questions import topic_wordings
 from fdarx_core.generation.topics import find_topics
+from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.labels import find_sources, parse_document, read_source
 from fdarx_core.llm.baseline import response_to
 from fdarx_core.records import Equivalence, Label, LabelSummary, Passage, QuestionAnswer, Ranking, Reject
@@ -75,7 +75,7 @@ def _questions(label: Label, passages: list[Passage]) -> list[QuestionAnswer]:
     pairs = [TopicPair(topic, None, wording) for topic in answered for wording in topic_wordings(topic)[:2]]
     questions: list[QuestionAnswer] = []
     for context in make_contexts(label, passages, GenerationConfig(), pairs):
-        task = TASKS[context.task]
+        task = writing_tasks()[context.task]
         request = task.request(context.slots, endpoint="baseline")
         made = parse_candidates(context, response_to(request, task.by_rules(context.slots)), label, passages)
         questions += [] if isinstance(made, Reject) else made

@@ -121,9 +121,9 @@ def test_names_and_entities_are_masked() -> None:
     names = AuditedLabel(rows[0].set_id, "A1", ["Abacor", "Abacor sodium", "Abacor XR"], "Acme, Inc.")
     made = {"refusal" if one.is_refusal else "factual": one for one in audited_questions(rows, [names])}
     assert made["factual"].masked == words_of("does thedrug's maker thelabeler warn of gout on thedrug")
-    assert made["factual"].bare == words_of("does thedrug's maker thelabeler warn of on thedrug")
+    assert made["factual"].without_entities == words_of("does thedrug's maker thelabeler warn of on thedrug")
     assert made["refusal"].masked == ("is", "thedrug", "given", "in", "gout")
-    assert made["refusal"].bare == ("is", "thedrug", "given", "in")
+    assert made["refusal"].without_entities == ("is", "thedrug", "given", "in")
     assert {one.drug for one in made.values()} == {"A1"}
 
 

@@ -21,7 +21,7 @@ def filled_subgroups(columns: ScoreColumns, edges: tuple[float, float]) -> list[
 
 
 def test_types_and_what_they_make_together() -> None:
-    found = {name: int(rows.sum()) for _, name, rows in type_groups(ScoreColumns(table(ROWS)))}
+    found = {name: int(rows.sum()) for name, rows in type_groups(ScoreColumns(table(ROWS))).items()}
     by_type = Counter(one.type for one in ROWS)
     assert found == {**by_type, "answerable": by_type["factual"] + by_type["multihop"], "all": len(ROWS)}
 

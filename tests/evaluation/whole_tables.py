@@ -13,13 +13,13 @@ from fdarx_core.evaluation.figures import (
     SUBGROUP_METRICS,
     CellKey,
     Edges,
-    Wanted,
-    alike_pairs,
+    MetricGroups,
     cell_figures,
+    comparable_metrics,
     compare_pairs,
-    compared_rankings,
-    comparison_pairs,
+    compared_retrieval_metrics,
     length_edges,
+    related_pairs,
 )
 from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, Metric, added_metrics
 from fdarx_core.pipeline.evaluation_results import with_counts
@@ -77,13 +77,13 @@ def compare_retrievers(
 ) -> list[Difference]:
     """Return the differences of all pairs of retrievers, from their RetrievalScore rows by name."""
     cells = {CellKey("", "", retriever): table for retriever, table in tables.items()}
-    pairs = dict.fromkeys(combinations(cells, 2), compared_rankings())
+    pairs = dict.fromkeys(combinations(cells, 2), compared_retrieval_metrics())
     return compare_pairs(cells, pairs, RETRIEVAL_METRICS, seed=seed, resamples=resamples, flips=flips)
 
 
 def comparisons(
     cells: Mapping[CellKey, pa.Table],
-    metrics: Wanted = (),
+    metrics: MetricGroups = (),
     *,
     seed: int,
     resamples: int = RESAMPLES,
@@ -92,7 +92,7 @@ def comparisons(
 ) -> list[Difference]:
     """Return the differences of the wanted pairs of cells that have something in common, by default in all metrics."""
     progress = {key: SettingProgress(*key, "done") for key in cells}
-    pairs = comparison_pairs([pair for pair in alike_pairs(cells) if wanted(*pair)], progress)
+    pairs = comparable_metrics([pair for pair in related_pairs(cells) if wanted(*pair)], progress)
     if metrics:
         pairs = dict.fromkeys(pairs, metrics)
     return compare_pairs(cells, pairs, SCORE_METRICS, seed=seed, resamples=resamples, flips=flips)

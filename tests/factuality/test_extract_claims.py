@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_asked, claims_of, read_claims
+from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_of, claims_slots, read_claims
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import CheckedAnswer, Claim, Response
 
@@ -35,10 +35,10 @@ def fault(*quotes: str) -> str:
 
 
 def test_the_request_shows_question_answer_and_drug() -> None:
-    shown = EXTRACT_CLAIMS.request(claims_asked(ANSWER), endpoint="judge").messages[-1]["content"]
+    shown = EXTRACT_CLAIMS.request(claims_slots(ANSWER), endpoint="judge").messages[-1]["content"]
     assert all(part in shown for part in (ANSWER.question, SAID, "<drug>"))
     without = CheckedAnswer("a", "q", "What?", SAID, "model")
-    assert "<drug>" not in EXTRACT_CLAIMS.request(claims_asked(without), endpoint="judge").messages[-1]["content"]
+    assert "<drug>" not in EXTRACT_CLAIMS.request(claims_slots(without), endpoint="judge").messages[-1]["content"]
 
 
 def test_each_quote_becomes_a_claim_with_its_place() -> None:

@@ -12,9 +12,9 @@ from fdarx_core.factuality.safety import (
     SECTIONS,
     SafetyPassages,
     read_safety,
-    safety_asked,
     safety_counts,
     safety_sentence,
+    safety_slots,
 )
 from fdarx_core.labels import parse_document
 from fdarx_core.labels.drugs import Drug
@@ -73,7 +73,7 @@ def response(*statements: tuple[str, str, str], dose_missing: bool = False) -> R
 
 
 def test_the_request_shows_question_answer_and_titled_passages() -> None:
-    shown = CHECK_SAFETY.request(safety_asked(ANSWER, PASSAGES), endpoint="judge").messages[-1]["content"]
+    shown = CHECK_SAFETY.request(safety_slots(ANSWER, PASSAGES), endpoint="judge").messages[-1]["content"]
     assert all(part in shown for part in (ANSWER.question, ANSWER.answer, PASSAGES[0].text, "2 > Dosage"))
 
 

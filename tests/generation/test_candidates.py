@@ -10,7 +10,6 @@ import orjson
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import Context, GenerationConfig, make_contexts
 from fdarx_core.generation.pairing import TopicPair
-from fdarx_core.generation.tasks import TASKS
 from fdarx_core.generation.terminology import Topic
 from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.labels import Identity, Source
@@ -30,13 +29,13 @@ def context_of(pair: TopicPair) -> Context:
 
 
 def replied(context: Context, text: str) -> Response:
-    task = TASKS[context.task]
+    task = writing_tasks()[context.task]
     return Response("key-1", task.name, task.version, "small", text)
 
 
 def parsed(context: Context, reply: Any = None) -> list[QuestionAnswer] | Reject:
     """By default, of the reply of the baseline."""
-    text = TASKS[context.task].by_rules(context.slots) if reply is None else orjson.dumps(reply).decode()
+    text = writing_tasks()[context.task].by_rules(context.slots) if reply is None else orjson.dumps(reply).decode()
     return parse_candidates(context, replied(context, text), LABEL, PASSAGES)
 
 
@@ -55,7 +54,7 @@ def test_a_question_has_what_it_was_made_from() -> None:
     assert (one.set_id, one.drug_name, one.category) == ("set-1", "Velorin", "Drug Interactions")
     assert (one.task, one.task_version, one.endpoint, one.response_key) == (
         context.task,
-        TASKS[context.task].version,
+        writing_tasks()[context.task].version,
         "small",
         "key-1",
     )
@@ -72,7 +71,7 @@ def test_a_twin_is_a_refusal_question_that_names_its_question() -> None:
 
 def test_a_template_question_has_its_wording_and_a_question_of_a_model_has_none() -> None:
     context = context_of(PARTNER)
-    text = TASKS[context.task].by_rules(context.slots)
+    text = writing_tasks()[context.task].by_rules(context.slots)
     for endpoint, wording in (("baseline", context.template), ("small", "")):
         found = parse_candidates(context, replace(replied(context, text), endpoint=endpoint), LABEL, PASSAGES)
         assert isinstance(found, list) and [one.template for one in found] == [wording] * 2

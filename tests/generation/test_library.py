@@ -6,7 +6,7 @@ import re
 
 from fdarx_core.generation.library import load_library, section_pairs
 from fdarx_core.generation.topic_questions import topic_wordings
-from fdarx_core.generation.topic_sections import KINDS, SECTION_TOPICS
+from fdarx_core.generation.topic_sections import SECTION_TOPICS, TOPIC_KINDS
 from fdarx_core.generation.topics import all_topics
 
 SECTIONS: dict[str, list[str]] = load_library("section_pairs")["sections"]
@@ -21,7 +21,7 @@ def test_section_pairs_are_of_known_roles_and_no_code_has_two_roles() -> None:
 
 def test_every_kind_of_topic_has_several_wordings() -> None:
     wordings = load_library("topic_questions")
-    assert wordings.keys() == KINDS.keys()
+    assert wordings.keys() == TOPIC_KINDS.keys()
     assert wordings["section"].keys() == set(SECTION_TOPICS)
     listed = [one for kind, one in wordings.items() if kind != "section"] + list(wordings["section"].values())
     assert all(len(texts) == len(set(texts)) >= 4 for texts in listed)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.generation.library import load_library, role_of, section_pairs, section_quotas
-from fdarx_core.generation.passage_choice import choose_passage_pairs, choose_passages, says_something
+from fdarx_core.generation.passage_choice import choose_passage_pairs, choose_passages, is_informative
 from fdarx_core.records import Passage
 from tests.generation.made_labels import (
     CONTRAINDICATIONS,
@@ -70,6 +70,13 @@ def test_a_kind_is_preferred_only_where_the_passage_can_carry_it() -> None:
     assert kinds and not any("quantity" in kind for kind in kinds)
 
 
+@pytest.mark.parametrize("marks", ["---", ("1.", "2.", "3.")])
+def test_a_list_is_asked_for_whether_its_items_have_bullets_or_numbers(marks: Sequence[str]) -> None:
+    items = "Take it with food.", "Do not crush the tablet.", "Swallow it whole."
+    passages = made_passages((WARNINGS, "\n".join(map(" ".join, zip(marks, items, strict=True)))))
+    assert any("list" in kind for seed in range(20) for _, kind in choose_passages(passages, seed=seed, count=1))
+
+
 @pytest.mark.parametrize(
     ("text", "table"),
     [
@@ -94,7 +101,7 @@ def test_cells_are_asked_for_where_a_table_has_figures(text: str, table: bool) -
     ],
 )
 def test_a_passage_that_only_points_elsewhere_says_nothing(text: str) -> None:
-    assert not says_something(text)
+    assert not is_informative(text)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +116,7 @@ def test_a_passage_that_only_points_elsewhere_says_nothing(text: str) -> None:
     ],
 )
 def test_a_short_passage_can_say_something(text: str) -> None:
-    assert says_something(text)
+    assert is_informative(text)
 
 
 SECTIONS = {

@@ -8,7 +8,8 @@ from typing import Any, get_args
 import pytest
 
 from fdarx_core.filters.quotations import is_quoted
-from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, RULES_VERSION, TASKS, Difficulty
+from fdarx_core.generation.tasks import GENERATE_FACTUAL, GENERATE_MULTIHOP, RULES_VERSION, Difficulty
+from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.llm import Baseline, Task, ask
 
 DOSE = (
@@ -65,19 +66,19 @@ def texts(value: Any) -> list[str]:
 
 
 def answered(task: Task[Any], slots: dict[str, Any]) -> Any:
-    endpoint = Baseline(TASKS, RULES_VERSION)
+    endpoint = Baseline(writing_tasks(), RULES_VERSION)
     request = task.request(slots, endpoint=endpoint.name, sampling=endpoint.sampling)
     return task.parse(ask([request], endpoint, None)[0])
 
 
 def test_every_task_has_its_case_here() -> None:
-    assert sorted(TASKS) == ALL
+    assert sorted(writing_tasks()) == ALL
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_model_sees_every_slot_but_what_the_rules_wrote(name: str) -> None:
     slots = SLOTS[name] | {"written": [{**WRITTEN, "answer": "The rules wrote this."}]}
-    shown = TASKS[name].request(slots, endpoint="small").messages
+    shown = writing_tasks()[name].request(slots, endpoint="small").messages
     for slot, value in slots.items():
         if slot != "written":
             assert all(line in shown[-1]["content"] for text in texts(value) for line in text.split("\n"))
@@ -88,7 +89,7 @@ def test_the_model_sees_every_slot_but_what_the_rules_wrote(name: str) -> None:
 def test_the_beginning_is_the_same_for_all(name: str) -> None:
     """Servers reuse the computation of a shared beginning, so all but the last message must not vary."""
     other = {slot: value * 2 if isinstance(value, str) else value for slot, value in SLOTS[name].items()}
-    one, two = (TASKS[name].request(slots, endpoint="small") for slots in (SLOTS[name], other))
+    one, two = (writing_tasks()[name].request(slots, endpoint="small") for slots in (SLOTS[name], other))
     assert one.messages[:-1] == two.messages[:-1]
     assert one.messages[-1] != two.messages[-1]
 
@@ -96,19 +97,19 @@ def test_the_beginning_is_the_same_for_all(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_a_section_without_a_title_is_called_so(name: str) -> None:
     slots = SLOTS[name] | {"passages": [one | {"section": ""} for one in SLOTS[name]["passages"]]}
-    assert "(untitled)" in TASKS[name].request(slots, endpoint="small").messages[-1]["content"]
+    assert "(untitled)" in writing_tasks()[name].request(slots, endpoint="small").messages[-1]["content"]
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_where_nothing_is_absent_the_writer_is_told_so(name: str) -> None:
-    shown = TASKS[name].request(SLOTS[name] | {"absent": []}, endpoint="small").messages[-1]["content"]
+    shown = writing_tasks()[name].request(SLOTS[name] | {"absent": []}, endpoint="small").messages[-1]["content"]
     assert "Absent from this label: (nothing suggested)\nPrefer as twin: near_miss" in shown
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_prompt_explains_every_line_that_it_shows(name: str) -> None:
     """A writer said that "Ask about", "(asked)" and the table of a passage were not explained."""
-    system, *_, user = (one["content"] for one in TASKS[name].request(SLOTS[name], endpoint="small").messages)
+    system, *_, user = (one["content"] for one in writing_tasks()[name].request(SLOTS[name], endpoint="small").messages)
     marks = ["(here)", "(asked)", "Ask about", "Prefer", "near_miss", "table", "outline"]
     marks.append("Why these sections belong together" if name == "generate_multihop" else "number of questions")
     said = " ".join(system.lower().split())
@@ -119,7 +120,7 @@ def test_the_prompt_explains_every_line_that_it_shows(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_schema_takes_no_other_fields_and_needs_all(name: str) -> None:
     """What servers ask of a strict response_format."""
-    schema = TASKS[name].request(SLOTS[name], endpoint="small").schema
+    schema = writing_tasks()[name].request(SLOTS[name], endpoint="small").schema
     for part in [schema, *schema.get("$defs", {}).values()]:
         assert part["additionalProperties"] is False
         assert sorted(part["required"]) == sorted(part["properties"])
@@ -127,7 +128,7 @@ def test_schema_takes_no_other_fields_and_needs_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_models_copy_the_evidence_before_they_ask(name: str) -> None:
-    schema = TASKS[name].request(SLOTS[name], endpoint="small").schema
+    schema = writing_tasks()[name].request(SLOTS[name], endpoint="small").schema
     [item] = (part for title, part in schema["$defs"].items() if title.endswith("Item"))
     fields = list(item["properties"])
     assert fields[0].startswith("evidence")
@@ -145,14 +146,14 @@ def test_the_baselines_reply_what_was_written_for_them() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_baselines_ask_nothing_where_nothing_was_written(name: str) -> None:
-    assert answered(TASKS[name], SLOTS[name]).items == []
+    assert answered(writing_tasks()[name], SLOTS[name]).items == []
 
 
 def items_of(example: Any) -> list[dict[str, Any]]:
     return list(example.reply["items"])
 
 
-EXAMPLES = [(name, example) for name in ALL for example in TASKS[name].prompt.examples]
+EXAMPLES = [(name, example) for name in ALL for example in writing_tasks()[name].prompt.examples]
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES)
@@ -178,13 +179,13 @@ def test_examples_keep_the_rules_they_teach(name: str, example: Any) -> None:
 
 def test_examples_teach_questions_with_a_twin_without_one_and_none() -> None:
     for name in ALL:
-        replies = [items_of(example) for example in TASKS[name].prompt.examples]
+        replies = [items_of(example) for example in writing_tasks()[name].prompt.examples]
         assert [] in replies
         assert any(item["twin"] for items in replies for item in items)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_examples_ask_one_thing(name: str) -> None:
-    questions = [item["question"] for example in TASKS[name].prompt.examples for item in items_of(example)]
+    questions = [item["question"] for example in writing_tasks()[name].prompt.examples for item in items_of(example)]
     assert questions
     assert not any(re.search(r"\band (?:what|how|which|when|is|are)\b|as well as", one) for one in questions)

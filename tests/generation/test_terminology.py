@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.generation.terminology import KINDS, SearchableText, fold, names_that_begin, terms, terms_of
+from fdarx_core.generation.terminology import TERM_KINDS, SearchableText, fold, names_that_begin, terms, terms_of
 from fdarx_core.llm import source_digest
 
 FILES = {
@@ -65,7 +65,7 @@ def test_traces_are_patterns_that_no_text_has_without_words() -> None:
 
 def test_no_name_stands_for_two_terms_of_one_kind() -> None:
     """A question in which it stood would be about both."""
-    for kind in KINDS:
+    for kind in TERM_KINDS:
         of: dict[str, list[str]] = defaultdict(list)
         for term in terms_of(kind):
             for name in term.names:
@@ -74,7 +74,7 @@ def test_no_name_stands_for_two_terms_of_one_kind() -> None:
 
 
 def test_terms_of_a_kind_are_in_order_and_there_are_many() -> None:
-    assert {kind for term in terms().values() for kind in term.kinds} == set(KINDS)
+    assert {kind for term in terms().values() for kind in term.kinds} == set(TERM_KINDS)
     for kind, least in (("partner", 500), ("risk", 200), ("indication", 200), ("reaction", 300)):
         names = [term.name for term in terms_of(kind)]
         assert names == sorted(names) and len(names) >= least

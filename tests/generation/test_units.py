@@ -88,8 +88,14 @@ def test_a_list_is_one_statement_with_all_of_its_items() -> None:
     assert listed.items == ("those with gout", "those older than 65 years") and not stop.items and not listed.points
 
 
-def test_the_sentences_of_a_line_are_a_paragraph() -> None:
-    text = "Liver failure was seen. Stop VELORIN now.\n- A rash was seen. Treat it at once.\nDo not use it in:\n- gout"
+@pytest.mark.parametrize("mark", ["-", "2.", "(2)"])
+def test_the_sentences_of_a_line_are_a_paragraph(mark: str) -> None:
+    lines = (
+        "Liver failure was seen. Stop VELORIN now.",
+        f"{mark} A rash was seen. Treat it at once.",
+        "Do not use it in:",
+    )
+    text = "\n".join((*lines, f"{mark} gout"))
     texts = [[one.text for one in paragraph] for unit in units((WARNINGS, text)) for paragraph in unit.paragraphs]
     assert texts == [
         ["Liver failure was seen.", "Stop VELORIN now."],

@@ -12,7 +12,6 @@ import pytest
 from jobs import cli
 from tests.jobs.evaluating import by_type, evaluate
 from tests.jobs.in_process import run_job
-from tests.jobs.older_runs import older_evaluation
 
 SETTINGS = ("oracle", "full_label")
 _DIFFERENCE = re.compile(
@@ -57,7 +56,7 @@ def compare(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_two_runs_side_by_side(rules: Path, copied: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    done = compare(copied, rules, "--out", page, "--resamples", 200)
+    done = compare(copied, rules, "--out", page, "--resamples", 200, "--verbose")
     assert done.returncode == 0, done.stderr
     table_1, table_2 = done.stdout.index("Table 1"), done.stdout.index("Table 2")
     for row in ("rules · baseline", "copied · gold"):
@@ -68,15 +67,6 @@ def test_two_runs_side_by_side(rules: Path, copied: Path, tmp_path: Path) -> Non
     assert str(page) in done.stdout and len(shown) > 10_000
     for name in ("rules · baseline", "copied · gold"):
         assert name in shown
-
-
-def test_runs_of_earlier_versions_are_read(rules: Path, copied: Path, tmp_path: Path) -> None:
-    now, before = (
-        compare(copied, run, "--out", tmp_path / "page.html", "--resamples", 200)
-        for run in (rules, older_evaluation(rules, tmp_path / "rules"))
-    )
-    assert before.returncode == 0, before.stderr
-    assert before.stdout == now.stdout
 
 
 def test_differences_are_those_of_the_figures(rules: Path, copied: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def server() -> Iterator[LoopbackServer]:
 
 def test_all_ways_by_the_built_in_rules(index: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    line = [sys.executable, "-m", "jobs.evaluate_rag", *map(str, arguments(index, out))]
+    line = [sys.executable, "-m", "jobs.evaluate_rag", *map(str, arguments(index, out, "--verbose"))]
     done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     for number in (2, 3, 4, 5):
@@ -93,7 +93,7 @@ def test_all_ways_by_the_built_in_rules(index: Path, tmp_path: Path) -> None:
     figures = list(read_records(Location(out) / "figures.parquet", Figure))
     assert all(0 <= one.value <= 1 for one in figures if one.value is not None)
     assert (out / "report.html").read_text().startswith("<!doctype html>")
-    again = compare(index, out)
+    again = compare(index, out, "--verbose")
     assert (again.returncode, "complete already" in again.stderr) == (0, True)
     assert again.stdout == done.stdout
 

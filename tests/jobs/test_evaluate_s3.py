@@ -23,7 +23,7 @@ def evaluated(example_build: Path, bucket: Location) -> Location:
     out = bucket / "runs/one"
     done = evaluate(bucket / "build", out, "--settings", "oracle,retrieved")
     assert done.returncode == 0, done.stderr
-    assert "Table 2" in done.stdout and f"{out}/report.html" in done.stdout
+    assert "Table 1" in done.stdout and f"{out}/report.html" in done.stdout
     return out
 
 

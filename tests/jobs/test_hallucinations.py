@@ -53,7 +53,7 @@ def run(benchmark: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     folder = tmp_path_factory.mktemp("run")
     with LoopbackServer(answer=respond) as server:
         models = models_file(folder, server.openai_url, *({"name": name} for name in ("hasty", "careful", "strong")))
-        done = evaluate(benchmark, folder / "run", *SETTINGS, "--models", models, "--judge", "strong")
+        done = evaluate(benchmark, folder / "run", *SETTINGS, "--models", models, "--judge", "strong", "--verbose")
         assert done.returncode == 0, done.stderr
         (folder / "said.txt").write_text(done.stdout)
         yield folder
@@ -73,7 +73,10 @@ def test_an_evaluation_has_the_rate_by_topic(run: Path) -> None:
     assert hasty["rows"] == careful["rows"] > 10 and careful["unscored"] == 0
     assert rates["hasty", "oracle"]["rows"] < hasty["rows"]  # without refusal questions
     page = (run / "run" / "report.html").read_text()
-    assert "Hallucination rate by topic" in page and '"Hallucination rate","Contraindications"' in page
+    assert (
+        "Hallucination rate by topic" in page
+        and '"Hallucination rate (wrong ÷ graded answers)","Contraindications"' in page
+    )
 
 
 def test_the_models_of_one_evaluation_are_compared_on_a_topic(run: Path, tmp_path: Path) -> None:
@@ -93,7 +96,12 @@ def test_the_models_of_one_evaluation_are_compared_on_a_topic(run: Path, tmp_pat
     assert len(told) == 2 and all(one.startswith(f"hallucination_rate, {TOPIC}, ") for one in told)
     [found] = [one for one in told if "full_label" in one]
     assert "run · hasty − run · careful +1.000 [+1.000, +1.000], p 0." in found
-    assert '"Hallucination rate","Contraindications"' in (tmp_path / "page.html").read_text()
+    assert '"Hallucination rate (wrong ÷ graded answers)","Contraindications"' in (tmp_path / "page.html").read_text()
+    assert (
+        "run · hasty hallucinates more than run · careful from the whole label, on Contraindications, by 1.00 "
+        in (done.stdout.splitlines()[-2])
+    )
+    assert done.stdout.splitlines()[-1] == f"open {tmp_path / 'page.html'}"
     none = run_job(*line, "--topic", "Indications & Usage")
     assert none.returncode == 0 and "No comparison was possible for these metrics and topics" in none.stdout
     wrong = run_job(*line, "--topic", "Contraindication")

@@ -61,7 +61,7 @@ def test_push_makes_one_commit_of_all_files(split_build: Path, hub: Hub) -> None
 def test_a_benchmark_on_the_hub_replaces_the_files_of_an_earlier_one_only(
     split_build: Path, hub: Hub, tmp_path: Path
 ) -> None:
-    old = {"factual.parquet": b"1", "passages/dev.parquet": b"2", "qa_dev.jsonl": b"3", "notes.md": b"4"}
+    old = {"passages/dev.parquet": b"2", "qa_dev.jsonl": b"3", "notes.md": b"4"}
     repo = hub.create(NAME, {".gitattributes": b"", **old})
     without_dev = Path(shutil.copytree(split_build, tmp_path / "without-dev"))
     for file in [*(without_dev / "benchmark").rglob("dev.parquet"), *(without_dev / "benchmark").glob("*_dev.jsonl")]:

@@ -48,7 +48,7 @@ def test_files_without_an_answer_and_unfinished_runs(tmp_path: Path, capsys: pyt
     (tmp_path / "begun").mkdir()
     begun = {"format": 1, "job": "evaluate", "status": "interrupted", "config": {}}
     lines(tmp_path / "begun" / "run.json", [begun])
-    for given, complaint in ((empty, "no_answer"), (str(tmp_path / "begun"), "is interrupted: not all is answered")):
+    for given, complaint in ((empty, "no_answer"), (str(tmp_path / "begun"), "is interrupted, with answers missing")):
         with pytest.raises(SystemExit):
             main(["factuality", "--out", str(tmp_path / "run"), "--predictions", given, *rest])
         assert complaint in capsys.readouterr().err

@@ -134,24 +134,6 @@ def test_figures_of_parts_are_those_of_one_table(
         assert one.cost == pytest.approx(other.cost)
 
 
-def test_parts_of_an_earlier_version_lack_columns(tmp_path: Path) -> None:
-    run = RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
-    rows = rows_of("a", "full_label")
-    for number in range(8):
-        part = to_table([row for row in rows if part_of(row.set_id) == number], Score)
-        write_table(run.part("scores/a", number), part if number % 2 else part.drop_columns(["eq_hits", "eq_right"]))
-    write_results(run, [SettingProgress("a", "full_label", "", "done", due=600)], [], **OPTIONS)
-    by_metric = {
-        one.metric: one
-        for one in read_records(run.file("metrics.parquet"), Figure)
-        if one.keys["group"] == "answerable"
-    }
-    assert by_metric["citation_f1_eq"].unscored > by_metric["citation_f1"].unscored
-    assert by_metric["citation_f1_eq"].rows + by_metric["citation_f1_eq"].unscored == (
-        by_metric["citation_f1"].rows + by_metric["citation_f1"].unscored
-    )
-
-
 def test_a_run_without_scores_has_no_figures(tmp_path: Path) -> None:
     run = RunDirectory.begin(str(tmp_path / "run"), job="evaluate", config={}, versions={})
     cells = [SettingProgress("a", "oracle", "", "skipped", reason="no question is due")]

@@ -12,7 +12,7 @@ import pytest
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
-from fdarx_core.generation.tasks import TASKS
+from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
 from fdarx_core.pipeline.build_steps import baseline, build_steps, survey_labels
 from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
@@ -123,7 +123,7 @@ def test_a_refusal_of_a_model_stays_where_its_twin_went(examples: list[LabelStat
     """A template question goes, so that the wordings stay balanced; a model has a wording for each question."""
     state = next(one for one in examples if one.candidates)
     context = next(one for one in state.contexts if any(item["twin"] for item in one.slots["written"]))
-    text = TASKS[context.task].by_rules(context.slots)
+    text = writing_tasks()[context.task].by_rules(context.slots)
     written = parse_candidates(context, Response("key", context.task, 1, by, text), label_of(state), state.passages)
     assert isinstance(written, list)
     alone = replace(state, questions=[one for one in written if one.twin][:1], counts=[], rejects=[])

@@ -80,7 +80,7 @@ def test_every_answer_is_there_with_its_verdict(run: RunDirectory, answers: list
     assert {one["kind"] for one in answers} >= {
         "Incorrect answer",
         "False refusal",
-        "Hallucination (answer to an unanswerable question)",
+        "Answer to an unanswerable question",
     }
 
 

@@ -77,7 +77,7 @@ def test_stacked_bars_begin_where_the_one_before_ends() -> None:
 def test_estimates_have_their_intervals_and_values_that_are_missing_have_none() -> None:
     assert [line[:3:2] for line in marks("estimates", "line")] == [(0.25, 0.75), (0.0, 0.125)]
     assert [bar[2] for bar in marks("estimates", "bar")] == [0.5, 0, 0]
-    assert marks("estimates", "bar")[0][-1].endswith("x: 0.500 (0.250–0.750)")
+    assert marks("estimates", "bar")[0][-1].endswith("x: 0.500 [0.250, 0.750]")
     assert len(marks("intervals", "symbol")) == 2
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,8 +15,12 @@ from urllib.parse import parse_qs
 import pytest
 from lxml import html as lxml_html
 
-from fdarx_core.records import Difference, Figure, Grade, Passage, Prediction, QuestionAnswer, SettingProgress
+from fdarx_core.evaluation.tables import ResultTable
+from fdarx_core.records import Difference, Estimate, Figure, Grade, Passage, Prediction, QuestionAnswer, SettingProgress
+from fdarx_core.report.evaluation_figures import EvaluationTables
 from fdarx_core.report.evaluation_page import build_comparison_page, build_evaluation_report, row_name, run_names
+from fdarx_core.report.page_engine import template_macros
+from fdarx_core.report.result_sentences import hallucination_sentence, result_sentence
 from fdarx_core.report.runs_page import runs_page
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, SyntheticEvaluation, make_evaluation
@@ -141,7 +146,7 @@ def test_table_1_has_the_figures_with_intervals_and_the_best_bold(page: str, run
     rows = {name: first for name, first, *_ in cells_of_table(parsed(page), "settings-table")}
     for model in MODELS:
         one = found[model]
-        assert rows[model] == f"{one.value:.3f} {one.low:.3f}–{one.high:.3f}"
+        assert rows[model] == f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
     assert rows[BROKEN] == "–"
     best = max(MODELS, key=lambda model: found[model].value or 0)
     bold = parsed(page).get_element_by_id("settings-table").xpath(".//table")[0].xpath(".//tr[td[1]/b]/th")
@@ -195,8 +200,11 @@ def test_page_leads_with_the_result(page: str, run: RunDirectory) -> None:
     best = max(found, key=lambda model: found[model].value or 0)
     [result] = parsed(page).find_class("result")
     text = result.text_content()
-    assert text.startswith(f"{best} (the best of") and f"answers {100 * (found[best].value or 0):.0f} %" in text
-    assert "of the gold passages among its first five" in text
+    one = found[best]
+    correct, asked = round((one.value or 0) * one.rows), one.rows + one.unscored
+    assert text.startswith(f"{best} (the best of 2) answers {correct} of {asked} factual and multi-hop questions")
+    assert f"({100 * correct / asked:.0f} %; {100 * (one.value or 0):.0f} % [" in text
+    assert "of the gold passages among the first five. hasty-8b hallucinates more than steady-70b" in text
 
 
 def test_terms_of_tables_are_explained(page: str) -> None:
@@ -282,6 +290,64 @@ def test_runs_side_by_side(run: RunDirectory, tmp_path: Path) -> None:
     assert {name for name, *_ in cells_of_table(parsed(page), "retrieval-table")} >= {"run · bm25", "later · cosine"}
     assert data_of(page, "difference-data")["rows"][0][2:4] == ["run · a · Oracle", "later · a · Oracle"]
     assert "not on the same questions" not in page
+
+
+def rates_of(*models: str, correct: int = 24, rows: int = 43) -> list[Figure]:
+    keys = {"setting": "full_label", "retriever": "", "group_by": "type", "group": "answerable"}
+    found = Estimate(correct / rows, 0.31, 0.76, rows, 9, 69 - rows)
+    retrieval = {"model": "", "setting": "", "retriever": "bm25", "group_by": "type", "group": "answerable"}
+    recall = Figure.of("recall_5", retrieval, Estimate(0.9, 0.8, 0.95))
+    return [*(Figure.of("accuracy", {"model": model, **keys}, found) for model in models), recall]
+
+
+def result_of(models: Sequence[str], figures: list[Figure], answered: int = 69) -> str:
+    cells = [SettingProgress(one, "full_label", "", "done", "no route", due=69, answered=answered) for one in models]
+    return result_sentence(EvaluationTables({}, figures, [], cells, {"q": "factual"}, 1))
+
+
+def test_the_result_counts_all_questions_and_names_ties_and_failures() -> None:
+    first, second = rates_of("alpha"), rates_of("beta", correct=12)
+    better = result_of(("alpha", "beta"), [*first, *second[:-1]])
+    assert better == (
+        "alpha (the best of 2) answers 24 of 69 factual questions correctly from the whole label (35 %; 56 % [31 %, "
+        "76 %] of the 43 that were graded); bm25 finds 90 % [80 %, 95 %] of the gold passages among the first five."
+    )
+    tied = result_of(("alpha", "beta"), rates_of("alpha", "beta"))
+    assert tied.startswith("alpha and beta are equal: each answers 24 of 69 factual questions correctly")
+    failed = result_of(("alpha",), [one for one in first if one.metric == "recall_5"], answered=0)
+    assert failed == "No model answered a question. The first reason is: no route."
+
+
+def rate_difference(value: float, low: float, high: float, p: float) -> Difference:
+    sides = ({"model": model, "setting": "full_label", "retriever": ""} for model in ("a", "b"))
+    first, second = sides
+    numbers = Estimate(value, low, high, 100, 9)
+    return Difference.of("hallucination_rate", {"group": "all"}, numbers, first=first, second=second, p=p)
+
+
+@pytest.mark.parametrize(
+    ("difference", "told"),
+    [
+        ((-0.2, -0.3, -0.1, 0.01), "b hallucinates more than a from the whole label by 0.20 [0.10, 0.30], p 0.010."),
+        (  # a standard error of 0.3 ÷ 3.92 with 100 questions: 100 × (2.8016 × 0.07653 ÷ 0.1)² = 459.7
+            (0.1, -0.05, 0.25, 0.2),
+            "No difference in hallucination rate between a and b is shown with 100 questions from the whole label: "
+            "a − b is +0.10 [−0.05, +0.25], p 0.200; about 460 would be needed to show one of 0.10.",
+        ),
+        ((0.0, 0.0, 0.0, 1.0), "a and b have the same hallucination rate on 100 questions."),
+    ],
+)
+def test_a_difference_is_shown_or_not_with_the_questions_it_would_take(
+    difference: tuple[float, float, float, float], told: str
+) -> None:
+    assert hallucination_sentence([rate_difference(*difference)]) == told
+
+
+def test_nothing_is_bold_where_all_are_equal() -> None:
+    equal: list[Estimate | None] = [Estimate(0.5), Estimate(0.25)]
+    table = ResultTable("T", "Model", [("", "x"), ("", "y")], [("a", equal), ("b", [Estimate(0.5), Estimate(0.3)])])
+    made = lxml_html.fragment_fromstring(str(template_macros("macros.html.j2").grid(table, rivals=True)))
+    assert [cell.text_content() for cell in made.iter("b")] == ["0.300"]
 
 
 def test_runs_that_cannot_be_compared_say_so(run: RunDirectory, tmp_path: Path) -> None:

@@ -7,15 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fdarx_core.records import JudgeVerdict, Label, Passage, Product, QuestionAnswer, Reject, to_table
-from fdarx_core.report.question_figures import (
-    BuildCounts,
-    by_difficulty,
-    by_drug,
-    by_section,
-    by_wording,
-    result_sentence,
-    wording_of,
-)
+from fdarx_core.report.question_figures import BuildCounts, by_difficulty, by_drug, by_section, by_wording, wording_of
+from fdarx_core.report.retention import build_sentence
 from fdarx_core.report.samples import RunPart
 from tests.report.synthetic_run import make_label
 
@@ -104,9 +97,10 @@ def test_the_drugs_beyond_the_most_frequent_share_a_bar() -> None:
     assert rows[-1][0] == "10 other drugs" and rows[-1][1] == sum(100 - at for at in range(20, 30))
 
 
-def test_the_result_names_writers_and_judges(counts: BuildCounts) -> None:
-    assert result_sentence(counts) == (
-        "This build has 1 factual, 1 multi-hop and 1 refusal questions from 3 labels of 2 drugs, written by writing "
-        "and judged by judging."
+def test_the_result_of_a_build_names_questions_writers_and_judges() -> None:
+    config = {"generator": "writing", "reader": "none", "judge": "judging"}
+    assert build_sentence({"factual": 1, "multihop": 0, "refusal": 2}, 3, config) == (
+        "This build has 1 factual and 2 refusal questions from 3 labels. The model writing wrote them, judging judged "
+        "them, and no model answered them again."
     )
-    assert result_sentence(BuildCounts()) == "This build made no questions from 0 labels of 0 drugs."
+    assert build_sentence({"factual": 0}, 1, config) == "This build made no question from 1 label."

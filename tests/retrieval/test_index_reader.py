@@ -74,7 +74,9 @@ def test_cosine_is_the_exact_top_k_of_the_inner_product(data: st.DataObject) -> 
     allowed = np.ones(len(counts), bool)
     allowed[dropped] = False
     assert np.array_equal(index.matching(only), allowed)
-    found = index.search([""] * len(asked), k, retriever="cosine", vectors=asked.astype(np.float32), filter=only)
+    found = index.search(
+        [""] * len(asked), k, retriever="cosine", vectors=asked.astype(np.float32), within=index.matching(only)
+    )
     assert found == [nearest(vectors, question, k, allowed) for question in asked]
 
 
@@ -110,9 +112,9 @@ def test_title_and_section_are_searched_as_the_text_is(index: IndexReader) -> No
 def test_hybrid_fuses_both_rankings_under_the_filter(index: IndexReader) -> None:
     only = ChunkFilter(exclude=("s1",))
     vectors = embed(LABELS[3:5]).rows
-    words = index.search(["tablets", "fever"], FUSION_DEPTH, filter=only)
-    near = index.search(["", ""], FUSION_DEPTH, retriever="cosine", vectors=vectors, filter=only)
-    found = index.search(["tablets", "fever"], 4, retriever="hybrid", vectors=vectors, filter=only)
+    words = index.search(["tablets", "fever"], FUSION_DEPTH, within=index.matching(only))
+    near = index.search(["", ""], FUSION_DEPTH, retriever="cosine", vectors=vectors, within=index.matching(only))
+    found = index.search(["tablets", "fever"], 4, retriever="hybrid", vectors=vectors, within=index.matching(only))
     assert found == [fuse(pair, 4, (1.0, DENSE_WEIGHT)) for pair in zip(words, near, strict=True)]
     assert all(position > 2 for ranked in found for position, _ in ranked)
 
@@ -135,9 +137,9 @@ def test_hybrid_fuses_both_rankings_under_the_filter(index: IndexReader) -> None
 )
 def test_filters(index: IndexReader, only: ChunkFilter, positions: list[int]) -> None:
     assert np.flatnonzero(index.matching(only)).tolist() == list(positions)
-    [near] = index.search([""], 20, retriever="cosine", vectors=embed(LABELS[:1]).rows, filter=only)
+    [near] = index.search([""], 20, retriever="cosine", vectors=embed(LABELS[:1]).rows, within=index.matching(only))
     assert sorted(position for position, _ in near) == list(positions)
-    [words] = index.search(["pain"], 20, filter=only)
+    [words] = index.search(["pain"], 20, within=index.matching(only))
     assert sorted(position for position, _ in words) == sorted({0, 3, 8} & set(positions))
 
 
@@ -194,7 +196,11 @@ def test_threads_share_an_index(index: IndexReader) -> None:
 
     def ask(at: int) -> list[RankedList]:
         return index.search(
-            ["pain"], 5, retriever="hybrid", vectors=vectors[at : at + 1], filter=ChunkFilter(exclude=("h",))
+            ["pain"],
+            5,
+            retriever="hybrid",
+            vectors=vectors[at : at + 1],
+            within=index.matching(ChunkFilter(exclude=("h",))),
         )
 
     alone = [ask(at) for at in range(10)]

@@ -18,7 +18,7 @@ import aiohttp
 import orjson
 import uvicorn
 
-from fdarx_core.documents.isolated import DEFAULT_LIMITS, ParsingLimits
+from fdarx_core.documents.isolated import ParsingLimits
 from fdarx_core.llm import Baseline, HttpEndpoint, ModelConfig, response_to
 from fdarx_core.pipeline.uploading import UploadedDocuments, UploadIndexer
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall
@@ -151,7 +151,7 @@ class LocalBackend(QuestionAnswering):
     missing: dict[str, str] = field(default_factory=dict)
     store: CorpusStore | None = None
     places: Mapping[str, str] = field(default_factory=dict)
-    limits: ParsingLimits = DEFAULT_LIMITS
+    limits: ParsingLimits = field(default_factory=ParsingLimits)
     indexer: UploadIndexer | None = None
     asked: Counter[str] = field(default_factory=Counter)
     cancelled: Counter[str] = field(default_factory=Counter)

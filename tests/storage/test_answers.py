@@ -371,7 +371,7 @@ def test_a_run_of_evaluate_rag(tmp_path: Path) -> None:
 
 def test_runs_without_all_answers_are_refused(tmp_path: Path) -> None:
     RunDirectory.begin(str(tmp_path / "ev"), job="evaluate", config={}, versions={}).release()
-    with pytest.raises(StorageError, match="is running: not all is answered"):
+    with pytest.raises(StorageError, match="is running, with answers missing"):
         open_answers([str(tmp_path / "ev")], ReferenceStatements())
     finished(tmp_path / "build", "build_benchmark")
     with pytest.raises(StorageError, match="is a run of build_benchmark"):

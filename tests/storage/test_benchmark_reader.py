@@ -18,7 +18,8 @@ from fdarx_core.generation.topics import find_topics
 from fdarx_core.labels import find_sources, parse_document, read_document
 from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, content_id
 from fdarx_core.storage import Location, RunDirectory, StorageError
-from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem, read_benchmark, write_benchmark
+from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem, read_benchmark
+from fdarx_core.storage.benchmark_writer import write_benchmark
 from tests.conftest import EXAMPLES, _data
 from tests.storage.test_benchmark_writer import ABOUT, Rows, build, question, rows
 

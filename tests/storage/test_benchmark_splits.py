@@ -9,7 +9,8 @@ import orjson
 import pytest
 
 from fdarx_core.storage import RunDirectory, StorageError
-from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark, write_benchmark
+from fdarx_core.storage.benchmark_reader import Benchmark, read_benchmark
+from fdarx_core.storage.benchmark_writer import write_benchmark
 from fdarx_core.storage.splits import SplitChoice
 from tests.storage.test_benchmark_writer import ABOUT, DEV, SPLIT, build, rows
 

@@ -11,7 +11,7 @@ import yaml
 
 from fdarx_core.records import NO_ANSWER, Label, Passage, QuestionAnswer, Section, content_id
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_table, write_records
-from fdarx_core.storage.benchmark_reader import write_benchmark
+from fdarx_core.storage.benchmark_writer import write_benchmark
 
 ABOUT: dict[str, Any] = {
     "config": {"seed": 7, "sample": None, "labels": ["/home/someone/labels.zip"]},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fdarx_core.llm import Unparsable
 from fdarx_core.records import Response
 from fdarx_core.verify import THRESHOLD, Inference, TextPair
-from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_asked, read_judged
+from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_slots, read_judged
 
 CLAIM = "The maximum daily dose of Zalvo is 2,550 mg."
 PASSAGES = [
@@ -35,11 +35,11 @@ def verdicts(*said: str, numbers: list[int] | None = None) -> Response:
 
 def test_one_request_shows_the_claim_and_its_passages_in_order() -> None:
     pairs = [TextPair(text, CLAIM, "Zalvo", "How much?", "Zalvo > 2 DOSE") for text in PASSAGES]
-    shown = JUDGE_CLAIM.request(judge_asked(pairs), endpoint="judge").messages[-1]["content"]
+    shown = JUDGE_CLAIM.request(judge_slots(pairs), endpoint="judge").messages[-1]["content"]
     parts = ('<passage number="1" titles="Zalvo > 2 DOSE">', *PASSAGES, "<drug>\nZalvo", "<question>\nHow much?", CLAIM)
     places = [shown.index(text) for text in parts]
     assert places == sorted(places)
-    bare = JUDGE_CLAIM.request(judge_asked(PAIRS), endpoint="judge").messages[-1]["content"]
+    bare = JUDGE_CLAIM.request(judge_slots(PAIRS), endpoint="judge").messages[-1]["content"]
     assert not any(tag in bare for tag in ("<drug>", "<question>", "titles="))
 
 

@@ -37,7 +37,8 @@ from fdarx_core.retrieval.retrievers import (
 )
 from fdarx_core.storage import Location, StorageError, read_records
 from fdarx_core.storage.benchmark_reader import open_build
-from fdarx_core.storage.tables import check_rows_file, read_rows
+from fdarx_core.storage.errors import InputError
+from fdarx_core.storage.tables import FileRow, check_rows_file, read_rows, text_at
 from fdarx_core.text.sentences import LIST_ITEM
 
 K = 5
@@ -201,14 +202,12 @@ class FileEvidence:
         found: dict[str, Evidence] = {}
         self.rejects: list[Reject] = []
         for line in read_rows(location, "texts"):
-            row = {key.lower(): value for key, value in line.row.items()}
             try:
-                evidence = _evidence_of_row(row, str(line.fault or ""), line.place)
+                evidence = _evidence_of_row(line)
                 if found.setdefault(evidence.id, evidence) is not evidence:
-                    raise ValueError(f"duplicate: {found[evidence.id].place} holds the same")
-            except ValueError as error:
-                reason, _, detail = str(error).partition(": ")
-                self.rejects.append(Reject(line.place, STAGE, reason, detail, source=line.place))
+                    raise InputError("duplicate", f"{found[evidence.id].place} holds the same")
+            except InputError as error:
+                self.rejects.append(Reject(line.place, STAGE, error.reason, error.detail, source=line.place))
         if not found:
             raise StorageError(f'{place} holds no text in any row; give rows with texts, as {{"text": …}}')
         self.find = PassageSearch(found.values(), retriever, directories).find
@@ -222,25 +221,23 @@ class FileEvidence:
         return [subject_of(query, lambda text: [found.name for found in self._names.find(text)]) for query in queries]
 
 
-def _evidence_of_row(row: dict[str, Any], fault: str, place: str) -> Evidence:
-    """Return the evidence of a row with lower-case keys. Raises ValueError("reason: detail")."""
-    if fault:
-        raise ValueError(fault)
+def _evidence_of_row(line: FileRow) -> Evidence:
+    """Return the evidence of a row, whose keys may be in any case. Raises InputError for a row without text."""
+    row = {key.lower(): value for key, value in line.checked_row().items()}
     text = "\n".join(_texts(row))
     if not text:
-        raise ValueError("no_text: no field holds a text of two words or more, beside those that name or date it")
-    place = _first(row, _IDS) or place
-    title = _first(row, _TITLES)
-    year = _YEAR.search(_first(row, ("year", "date")))
+        raise InputError("no_text", "no field holds a text of two words or more, beside those that name or date it")
+    place, title = text_at(row, *_IDS) or line.place, text_at(row, *_TITLES)
+    year = _YEAR.search(text_at(row, "year", "date"))
     return Evidence(
         content_id("file", place, title, text),
         "file",
         title,
         text,
         place,
-        section=_first(row, _SECTIONS),
-        set_id=_first(row, ("set_id",)),
-        drug=_first(row, ("drug",)),
+        section=text_at(row, *_SECTIONS),
+        set_id=text_at(row, "set_id"),
+        drug=text_at(row, "drug"),
         year=int(year[0]) if year else 0,
     )
 
@@ -252,13 +249,6 @@ def _texts(value: Any) -> Iterator[str]:
     inner = [part for key, part in value.items() if key.lower() not in _METADATA] if isinstance(value, dict) else value
     for part in inner if isinstance(inner, list) else ():
         yield from _texts(part)
-
-
-def _first(row: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """Return the first of the fields that holds a text or a whole number, "" where none does."""
-    values = (row.get(key) for key in keys)
-    usable = (str(value).strip() for value in values if isinstance(value, str | int) and not isinstance(value, bool))
-    return next(filter(None, usable), "")
 
 
 class IndexEvidence:

@@ -27,7 +27,7 @@ _PAIRED = 3
 _SHORTEST_TELLING_WORD = 6
 """Letters from which a word of a condition's name is searched for by itself where its absence must be certain."""
 
-KINDS = ("partner", "risk", "reaction", "indication", "population", "quantity", "subsection")
+TERM_KINDS = ("partner", "risk", "reaction", "indication", "population", "quantity", "subsection")
 """What a term can be asked as. A condition may be a risk, a reaction and an indication."""
 
 
@@ -37,7 +37,7 @@ class TopicTerm:
 
     Attributes:
         name: its name in questions.
-        kinds: those of `KINDS` that it can be asked as.
+        kinds: those of `TERM_KINDS` that it can be asked as.
         names: the name and its synonyms, as they are searched for.
         members: the names of what belongs to it, as they are searched for.
         wider: the names of classes and mechanisms, and words of its name, as they are searched for.
@@ -56,7 +56,7 @@ class TopicTerm:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A term as it is asked about; `kind` is one of `KINDS`, or one of the kinds of multi-hop questions."""
+    """A term as it is asked about; `kind` is one of `TERM_KINDS`, or one of the kinds of multi-hop questions."""
 
     kind: str
     name: str

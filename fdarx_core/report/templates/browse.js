@@ -21,7 +21,7 @@ function fillSelect(select, values, all) {
   }
 }
 
-/* Shows a list that controls filter, one page at a time. */
+/* Shows a list that controls filter, one page at a time; `target.everyRow()` has all rows that pass. */
 function browse({ rows, keeps, draw, target, found, more, noun, tell }) {
   let drawn = 0, kept = rows;
   const next = () => {
@@ -30,7 +30,13 @@ function browse({ rows, keeps, draw, target, found, more, noun, tell }) {
     found.textContent = tell ? tell(drawn, kept.length) : `${drawn.toLocaleString("en")} of ${kept.length.toLocaleString("en")} ${noun} shown`;
     more.hidden = drawn >= kept.length;
   };
-  more.addEventListener("click", next);
+  target.everyRow = () => kept.map(draw);
+  more.addEventListener("click", () => {
+    const first = target.children.length;
+    next();
+    // In a table of limited height the new rows are below what is visible.
+    target.children[first]?.scrollIntoView({ block: target.closest(".scroll") ? "center" : "nearest" });
+  });
   return (order) => {
     kept = rows.filter(keeps);
     if (order) kept.sort(order);

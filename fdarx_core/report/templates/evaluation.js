@@ -20,8 +20,9 @@
     const keeps = (row) => (!metric.value || row[0] === metric.value) && (!group.value || row[1] === group.value)
       && (!sure.checked || row[8] < data.level) && `${row[2]}\n${row[3]}`.toLowerCase().includes(search.value.toLowerCase());
     const draw = (row) => {
-      const cells = [...row.slice(0, 4), signed(row[4]), `${signed(row[5])} to ${signed(row[6])}`, chance(row[7]), chance(row[8])];
+      const cells = [...row.slice(0, 4), signed(row[4]), `[${signed(row[5])}, ${signed(row[6])}]`, chance(row[7]), chance(row[8])];
       const line = element("tr", "", row[8] < data.level ? "sure" : "", ...cells.map((cell, at) => element("td", cell, at > 3 ? "n" : "")));
+      Object.assign(line.cells[4].dataset, { value: row[4], low: row[5], high: row[6] });
       line.title = `${row[9].toLocaleString("en")} questions on ${row[10].toLocaleString("en")} labels`;
       return line;
     };

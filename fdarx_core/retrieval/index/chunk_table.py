@@ -304,14 +304,6 @@ class ChunkTable:
         """Whether any document is the label of a drug, and nobody uploaded it."""
         return bool((self.label_drugs.numbers >= 0).any())
 
-    @property
-    def section_codes(self) -> npt.NDArray[np.str_]:
-        """The LOINC code of the section of each chunk, shape (chunks,); "" for none."""
-        column = pc.dictionary_encode(self._chunks["section_code"].combine_chunks())
-        distinct = np.array(column.dictionary.to_pylist() or [""], np.str_)
-        codes: npt.NDArray[np.str_] = distinct[column.indices.to_numpy()]
-        return codes
-
     def reference_ranks(self) -> Integers:
         """Return the rank of each document, shape (documents,): that of the reference label of a drug comes first.
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fdarx_core.plugins import PluginError
 from fdarx_core.records import Chunk, arrow_schema
 from fdarx_core.retrieval.encoders import EncoderInfo, Vectors
-from fdarx_core.retrieval.index.chunk_table import ChunkFilter, ChunkTable
+from fdarx_core.retrieval.index.chunk_table import ChunkTable
 from fdarx_core.retrieval.index.near_copies import NearCopies
 from fdarx_core.retrieval.index.segments import Manifest, find_version, read_rows, same_encoder
 from fdarx_core.retrieval.index.store import IndexStore
@@ -21,7 +21,6 @@ from fdarx_core.retrieval.lexical import Integers, Mask, RankedList, tokenize
 from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, VectorSearch, get_retriever
 from fdarx_core.storage import Location, StorageError
 
-NO_FILTER = ChunkFilter()
 MOST_PARTS = 64
 """Parts of a collection that are kept for the next search: the passages of a drug's labels, mostly."""
 INDEX_ENCODER = "cosine"
@@ -97,21 +96,19 @@ class IndexReader(ChunkTable):
         *,
         retriever: str | Retriever = "bm25",
         vectors: Vectors | None = None,
-        filter: ChunkFilter = NO_FILTER,
         within: Mask | None = None,
         apart: bool = False,
         keywords: Sequence[str] | None = None,
     ) -> list[RankedList]:
-        """Return, for each text, the k best chunks that pass the filter: positions and scores, best first.
+        """Return, for each text, the k best chunks: positions and scores, best first.
 
         Args:
             texts: the texts to search for.
-            k: how many chunks to return for each text, at least 1; fewer where fewer pass the filter. Retrievers by
-                words return only chunks that share a word with the text.
+            k: how many chunks to return for each text, at least 1; fewer where there are no more. Retrievers by words
+                return only chunks that share a word with the text.
             retriever: one of `retrievers`, or another retriever.
             vectors: the vectors of the texts, for retrievers that need them: float32 of shape (texts, dimensions).
-            filter: which chunks may be returned.
-            within: which chunks may be returned, shape (chunks,), instead of a filter.
+            within: which chunks may be returned, shape (chunks,); None for all.
             apart: whether the chunks that may be returned are ranked as a collection of their own: retrievers by words
                 weigh a word by its frequency in them alone.
             keywords: what retrievers by words search for instead of the texts.
@@ -129,11 +126,10 @@ class IndexReader(ChunkTable):
         encoded = {INDEX_ENCODER: self._checked(vectors, len(texts))} if retriever.encoders else {}
         if unknown := sorted(retriever.encoders - self._collection.searches.keys()):
             raise ValueError(f"the index has no vectors of the encoder {unknown[0]!r}")
-        allowed = within if within is not None or filter == NO_FILTER else self.matching(filter)
         queries = Queries(texts, encoded, keywords)
-        if not apart or allowed is None:
-            return retriever.rank(queries, self._collection, k, allowed)
-        positions, part = self._parts(np.packbits(allowed).tobytes())
+        if not apart or within is None:
+            return retriever.rank(queries, self._collection, k, within)
+        positions, part = self._parts(np.packbits(within).tobytes())
         return [[(int(positions[at]), score) for at, score in ranked] for ranked in retriever.rank(queries, part, k)]
 
     def _part(self, packed: bytes) -> tuple[Integers, Collection]:
@@ -163,11 +159,9 @@ class IndexReader(ChunkTable):
     @cached_property
     def near_copies(self) -> NearCopies:
         """The near copies among the passages of each drug's labels and section."""
-        documents, codes = self.documents, self.section_codes
+        documents, count = self.documents, len(self._distinct["section_code"])
         drugs = self.label_drugs.numbers[documents]
-        sections = np.unique(codes, return_inverse=True)[1]
-        count = int(sections.max(initial=0)) + 1
-        groups = np.where(drugs < 0, -1, drugs * count + sections)
+        groups = np.where(drugs < 0, -1, drugs * count + self._codes["section_code"])
         names = {word: (drug * count, (drug + 1) * count) for word, drug in self.label_drugs.own_words.items()}
         return NearCopies(self._collection.inverted_index, groups, documents, self.reference_ranks(), names)
 

@@ -243,11 +243,6 @@ def read_pointer(place: Location) -> str:
         raise IndexDamaged(file, f"can't be read: {error!r}") from error
 
 
-def write_file(place: Location, name: str, data: bytes) -> FileInfo:
-    (place / name).write_bytes(data)
-    return FileInfo(name, len(data), digest(data))
-
-
 def manifest_name(version: str) -> str:
     return f"versions/{version}.json"
 

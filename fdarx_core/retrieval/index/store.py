@@ -165,16 +165,15 @@ class IndexStore:
         return listings, removed
 
     def _write(self, name: str, data: bytes) -> FileInfo:
-        return segments.write_file(self.place, name, data)
+        (self.place / name).write_bytes(data)
+        return FileInfo(name, len(data), digest(data))
 
     def _is_complete(self, name: str) -> bool:
         if not (self.place / f"segments/{name}/segment.json").exists():
             return False
         segment, _ = segments.read_segment(self.place, name)
-        files = [
-            (self.place / file.name, file.size) for file in (segment.chunks, segment.windows, segment.vectors) if file
-        ]
-        return all(file.exists() and file.size() == size for file, size in files)
+        files = ((file, self.place / file.name) for file in (segment.chunks, segment.windows, segment.vectors) if file)
+        return all(place.exists() and place.size() == file.size for file, place in files)
 
 
 def _next_version(

@@ -1,0 +1,157 @@
+"""The result of a run in words, with which its page begins and its command ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import ceil
+from statistics import NormalDist
+
+from fdarx_core.evaluation.bootstrap import holm
+from fdarx_core.evaluation.metrics import HALLUCINATIONS
+from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.evaluation.tables import select
+from fdarx_core.records import Difference, Estimate
+from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES
+from fdarx_core.report.evaluation_figures import FULL_LABEL, Condition, EvaluationTables
+from fdarx_core.report.figure_limits import is_comparable
+from fdarx_core.report.page_engine import (
+    PAGE_WORDS,
+    SIGNIFICANT,
+    listed,
+    plural,
+    setting_name,
+    setting_order,
+    signed,
+    value_and_interval,
+)
+
+LEAST_DIFFERENCE = 0.01
+"""The smallest difference for which `questions_needed` is computed."""
+
+
+def result_sentence(sheets: EvaluationTables) -> str:
+    """Return the best accuracy and retriever and how models differ, or why no model has an accuracy."""
+    asked = [cell for cell in sheets.cells if cell.status != "skipped"]
+    imported = [
+        f"{model} answers {percent(one)} of the graded questions correctly in the setting {setting_name(*condition)}"
+        for condition in sheets.conditions
+        if condition[0] not in SETTINGS  # of answers that other programs made
+        for model, one in _graded(sheets, condition)
+    ]
+    answered = [*filter(None, [_accuracy_clause(sheets)]), *imported]
+    if asked and not answered:
+        if any(cell.answered or cell.refused for cell in asked):
+            return "No accuracy can be given: too many replies are unusable, or too many answers have no verdict."
+        reason = next((cell.reason for cell in asked if cell.reason), "")
+        return f"No model answered a question{f'. The first reason is: {reason}' * bool(reason)}."
+    found = select(sheets.figures, "recall_5", model="", group_by="type", group="answerable")
+    if recalls := [(one.value, one) for one in found if one.value is not None]:
+        best, figure = max(recalls, key=lambda item: item[0])
+        names = [one.keys["retriever"] for value, one in recalls if value == best]
+        verb = "finds" if len(names) == 1 else "each find"
+        answered.append(f"{listed(names)} {verb} {percent(figure)} of the gold passages among the first five")
+    clauses = f"{'; '.join(answered)}." if answered else ""
+    return f"{clauses} {hallucination_sentence(sheets.comparisons)}".strip()
+
+
+def _accuracy_clause(sheets: EvaluationTables) -> str:
+    """Return the share of correct answers of the best model, over all questions asked and over the graded ones."""
+    conditions = [one for one in sheets.conditions if one[0] in SETTINGS and _graded(sheets, one)]
+    if not conditions:
+        return ""
+    condition = FULL_LABEL if FULL_LABEL in conditions else conditions[-1]
+    counts = {
+        model: (round((one.value or 0) * one.rows), one.rows + one.unscored, one)
+        for model, one in _graded(sheets, condition)
+    }
+    correct, asked, accuracy = max(counts.values(), key=lambda count: count[0] / count[1])
+    best = [model for model, count in counts.items() if count[:2] == (correct, asked)]
+    where = PAGE_WORDS["settings_in_sentences"].get(condition[0], f"in the setting {setting_name(*condition)}")
+    cells = [cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (best[0], *condition)]
+    if condition == FULL_LABEL and cells[0].cut:
+        where = f"from the label, which was cut for {cells[0].cut:,} questions"
+    share = f"{100 * correct / asked:.0f} %"
+    if len(best) > 1:
+        who = f"{listed(best)} are equal{f', the best of {len(counts)}' * (len(counts) > len(best))}: each answers"
+    else:
+        who = f"{best[0]}{f' (the best of {len(counts)})' * (len(counts) > 1)} answers"
+        of_graded = f"{share}; {percent(accuracy)} of the {accuracy.rows:,} that were graded"
+        share = of_graded if accuracy.unscored else percent(accuracy)
+    types = listed([QUESTION_TYPES[name].title.lower() for name in ANSWERABLE_TYPES if sheets.questions[name]])
+    return f"{who} {correct:,} of {asked:,} {types} questions correctly {where} ({share})"
+
+
+def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, Estimate]]:
+    """Return the accuracy of each model that has one in a setting, without those that `is_comparable` leaves out."""
+    cells = [cell for cell in sheets.cells if (cell.setting, cell.retriever) == condition and is_comparable(cell)]
+    found = [(cell.model, sheets.figure(cell.model, condition, "accuracy", "answerable")) for cell in cells]
+    return [(model, one) for model, one in found if one.value is not None]
+
+
+def percent(estimate: Estimate) -> str:
+    """Return a share in percent with its interval: "41 % [31 %, 52 %]"."""
+    return " ".join(part for part in value_and_interval(estimate, lambda share: f"{100 * share:.0f} %") if part != "–")
+
+
+def hallucination_sentence(comparisons: Sequence[Difference], group: str = "all") -> str:
+    """Return which model hallucinates more on a group of questions, with the full label where that was compared."""
+    rates = [one for one in comparisons if (one.metric, one.keys["group"]) == (HALLUCINATIONS, group)]
+    found = [one for one in rates if one.first["model"] != one.second["model"]]
+    conditions = {(one.first["setting"], one.first["retriever"]) for one in found}
+    condition = FULL_LABEL if FULL_LABEL in conditions else max(conditions, key=setting_order, default=FULL_LABEL)
+    where = PAGE_WORDS["settings_in_sentences"].get(condition[0], f"in the setting {setting_name(*condition)}")
+    where += f", on {group}," if group != "all" else ""
+    here = [one for one in found if (one.first["setting"], one.first["retriever"]) == condition]
+    return difference_sentence(here, lambda side: side["model"], "hallucinates more", "hallucination rate", where)
+
+
+def difference_sentence(
+    comparisons: Sequence[Difference], name: Callable[[Mapping[str, str]], str], more: str, rate: str, where: str = ""
+) -> str:
+    """Return what the most significant of some differences of one rate shows; "" without any.
+
+    A difference is shown if its interval excludes 0 and its p value, by Holm's correction for these differences alone,
+    is below `SIGNIFICANT`. The tables of a page correct for more: for all settings.
+
+    Args:
+        comparisons: the differences; those without a p value are judged by their intervals.
+        name: returns the name of a side, which does `more`, such as "hallucinates more", where its `rate` is higher.
+        more, rate, where: words, the last for the setting.
+    """
+    if not comparisons:
+        return ""
+    corrected = zip(holm([one.p or 0.0 for one in comparisons]), comparisons, strict=True)
+    ranked = sorted(corrected, key=lambda item: (not item[1].significant, item[0], -abs(item[1].value or 0)))
+    shown = sum(one.significant and p < SIGNIFICANT for p, one in ranked)
+    several = f" ({shown:,} of {plural(len(ranked), 'comparison')} show a difference)" * (len(ranked) > 1)
+    p, one = ranked[0]
+    first, second, value = name(one.first), name(one.second), one.value or 0.0
+    chance = "" if one.p is None else f", p {p:.3f}"
+    if shown:
+        low, high = sorted(abs(bound or 0.0) for bound in (one.low, one.high))
+        first, second = (first, second) if value > 0 else (second, first)
+        by = f"{abs(value):.2f} [{low:.2f}, {high:.2f}]{chance}"
+        return f"{first} {more} than {second}{f' {where}' * bool(where)} by {by}{several}."
+    if value == one.low == one.high == 0:
+        return f"{first} and {second} have the same {rate} on {plural(one.rows, 'question')}{several}."
+    needed, least = questions_needed(one), max(abs(value), LEAST_DIFFERENCE)
+    enough = f"; about {needed:,} would be needed to show one of {least:.2f}" * (needed > one.rows)
+    seen = " ".join(value_and_interval(one, signed))
+    return (
+        f"No difference in {rate} between {first} and {second} is shown with {plural(one.rows, 'question')}"
+        f"{f' {where}' * bool(where)}: {first} − {second} is {seen}{chance}{enough}{several}."
+    )
+
+
+def questions_needed(difference: Difference) -> int:
+    """Return about how many questions would show a true difference as large as this one, with a power of 80 %.
+
+    n' = n ((z(0.975) + z(0.8)) s ÷ d)². Here n is the number of questions now, s the standard error, which is the
+    width of the 95 % interval divided by 2 z(0.975), and d the difference, at least `LEAST_DIFFERENCE`. The interval is
+    by bootstrap over drugs, so n' holds for questions on proportionally more drugs.
+    Source: Miller 2024, Adding Error Bars to Evals, §5.
+    """
+    z = NormalDist().inv_cdf
+    error = ((difference.high or 0.0) - (difference.low or 0.0)) / (2 * z(0.975))
+    size = max(abs(difference.value or 0.0), LEAST_DIFFERENCE)
+    return ceil(difference.rows * ((z(0.975) + z(0.8)) * error / size) ** 2)
