@@ -100,7 +100,7 @@ def example_evaluation(example_build: Path, tmp_path_factory: pytest.TempPathFac
         options = ("--benchmark", example_build, "--out", out, "--cpus", 2, "--resamples", 200)
         done = run_job("evaluate", *options)
         assert done.returncode == 0, done.stderr
-        assert "Table 1" in done.stdout and "Table 2" in done.stdout and str(out / "report.html") in done.stdout
+        assert "Table 1" in done.stdout and f"open {out / 'report.html'}" in done.stdout
 
     made = _made_once(tmp_path_factory, "example-evaluation", evaluate)
     return Path(shutil.copytree(made, tmp_path_factory.mktemp("copies") / "evaluation"))

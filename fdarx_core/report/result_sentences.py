@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
 from statistics import NormalDist
 
@@ -51,7 +51,21 @@ def result_sentence(sheets: EvaluationTables) -> str:
         verb = "finds" if len(names) == 1 else "each find"
         answered.append(f"{listed(names)} {verb} {percent(figure)} of the gold passages among the first five")
     clauses = f"{'; '.join(answered)}." if answered else ""
-    return f"{clauses} {hallucination_sentence(sheets.comparisons)}".strip()
+    unusable = {(cell.model, cell.setting, cell.retriever) for cell in sheets.cells if not is_comparable(cell)}
+    cut = max((cell.cut for cell in sheets.cells if (cell.setting, cell.retriever) == FULL_LABEL), default=0)
+    return f"{clauses} {hallucination_sentence(sheets.comparisons, cut=cut, unusable=unusable)}".strip()
+
+
+def _side(keys: Mapping[str, str]) -> tuple[str, str, str]:
+    return keys["model"], keys["setting"], keys["retriever"]
+
+
+def _where(condition: Condition, cut: int) -> str:
+    """Return the words for a setting, in which the label was cut for some questions."""
+    if cut and condition == FULL_LABEL:
+        return f"from the label, which was cut for {cut:,} questions"
+    words: str = PAGE_WORDS["settings_in_sentences"].get(condition[0], f"in the setting {setting_name(*condition)}")
+    return words
 
 
 def _accuracy_clause(sheets: EvaluationTables) -> str:
@@ -66,10 +80,8 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
     }
     correct, asked, accuracy = max(counts.values(), key=lambda count: count[0] / count[1])
     best = [model for model, count in counts.items() if count[:2] == (correct, asked)]
-    where = PAGE_WORDS["settings_in_sentences"].get(condition[0], f"in the setting {setting_name(*condition)}")
     cells = [cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (best[0], *condition)]
-    if condition == FULL_LABEL and cells[0].cut:
-        where = f"from the label, which was cut for {cells[0].cut:,} questions"
+    where = _where(condition, cells[0].cut)
     share = f"{100 * correct / asked:.0f} %"
     if len(best) > 1:
         who = f"{listed(best)} are equal{f', the best of {len(counts)}' * (len(counts) > len(best))}: each answers"
@@ -93,15 +105,21 @@ def percent(estimate: Estimate) -> str:
     return " ".join(part for part in value_and_interval(estimate, lambda share: f"{100 * share:.0f} %") if part != "–")
 
 
-def hallucination_sentence(comparisons: Sequence[Difference], group: str = "all") -> str:
-    """Return which model hallucinates more on a group of questions, with the full label where that was compared."""
+def hallucination_sentence(
+    comparisons: Sequence[Difference], group: str = "all", cut: int = 0, unusable: Collection[tuple[str, str, str]] = ()
+) -> str:
+    """Return which model hallucinates more on a group of questions, with the full label where that was compared.
+
+    `cut` counts the questions for which the label was cut. `unusable` are the cells (model, setting, retriever) that
+    are not compared.
+    """
     rates = [one for one in comparisons if (one.metric, one.keys["group"]) == (HALLUCINATIONS, group)]
     found = [one for one in rates if one.first["model"] != one.second["model"]]
     conditions = {(one.first["setting"], one.first["retriever"]) for one in found}
     condition = FULL_LABEL if FULL_LABEL in conditions else max(conditions, key=setting_order, default=FULL_LABEL)
-    where = PAGE_WORDS["settings_in_sentences"].get(condition[0], f"in the setting {setting_name(*condition)}")
-    where += f", on {group}," if group != "all" else ""
+    where = _where(condition, cut) + (f", on {group}," if group != "all" else "")
     here = [one for one in found if (one.first["setting"], one.first["retriever"]) == condition]
+    here = [one for one in here if not {_side(one.first), _side(one.second)} & set(unusable)]
     return difference_sentence(here, lambda side: side["model"], "hallucinates more", "hallucination rate", where)
 
 

@@ -79,9 +79,8 @@ def test_page_loads_nothing(page: str) -> None:
     assert "default-src 'none'" in page
 
 
-def test_page_is_small_and_has_no_script(page: str) -> None:
+def test_page_is_small(page: str) -> None:
     assert len(page) < 2**20
-    assert "<script" not in page
 
 
 def test_headline_equals_the_run(run: RunDirectory, page: str) -> None:
@@ -96,7 +95,7 @@ def test_the_first_words_say_who_wrote_and_who_judged(page: str, run: RunDirecto
     assert said.startswith(
         f"This build has {kinds['factual']:,} factual, {kinds['multihop']:,} multi-hop and {kinds['refusal']:,} refusal"
     )
-    assert "small" in said and said.endswith("no model answered them again.")
+    assert said.endswith("It is not recorded who wrote and judged these questions.")
 
 
 def test_samples_show_gold_passages(page: str, run: RunDirectory) -> None:

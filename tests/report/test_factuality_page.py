@@ -104,7 +104,7 @@ def test_tables_are_the_grids_of_the_summary_and_their_values(made: SyntheticFac
     row = shown.xpath(".//tbody/tr")[0]
     entry = entries[0]
     assert entry and text_of(row[0]) == name
-    assert text_of(row[1]) == f"{entry.value:.3f} {entry.low:.3f}–{entry.high:.3f}"
+    assert text_of(row[1]) == f"{entry.value:.3f} [{entry.low:.3f}, {entry.high:.3f}]"
 
 
 def test_the_viewer_holds_each_answer_letter_for_letter_with_what_was_found(

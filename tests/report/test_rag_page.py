@@ -57,7 +57,7 @@ def test_tables_hold_the_figures(made: SyntheticRag, page: str) -> None:
         if (one.keys["strategy"], one.keys["postprocess"], one.metric) == ("hyde", "rerank", "context_precision")
     )  # fmt: skip
     rows = {text_of(row[0]): row for row in parsed(page).get_element_by_id("contexts-table").xpath(".//tbody/tr")}
-    assert text_of(rows["HyDE(24)"][1]) == f"{one.value:.3f} {one.low:.3f}–{one.high:.3f}"
+    assert text_of(rows["HyDE(24)"][1]) == f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
 
 def test_figure_and_differences_and_usage(page: str) -> None:

@@ -42,7 +42,7 @@ def test_the_page_loads_nothing_and_remarks_stay_text() -> None:
     one = replace(item("a"), question="<b>Bold</b>?")
     given = votes(one, {"anna": "incorrect"}, remark="<script>alert(1)</script>")
     page = agreement_page(INFO, measure_agreement([one], given))
-    assert "<script>" not in page
+    assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "&lt;b&gt;Bold" in page
     assert not re.search(r"(?:src|href)=\"(?!#)", page)

@@ -79,7 +79,7 @@ def test_the_summary_names_what_came_nearer_and_what_did_not() -> None:
     told = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", text))
     assert told["References"] == (
         "The loss is 3.000 nats per token for the base model and 1.500 for the tuned model; "
-        "the difference is -1.500 (95 % -1.750 to -1.250): better."
+        "the difference is -1.500 (95 % [-1.750, -1.250]): better."
     )
     assert (
         told["Answers"] == "The tuned model's answers are nearer to the references by BERTScore F1; "
@@ -105,7 +105,7 @@ def test_it_says_what_was_made_and_when_it_was_stopped() -> None:
     text = re.sub(r"\s+", " ", page())
     assert "An adapter after 3 steps on 80 pairs" in text
     assert "Its weights are those of step 2, with a validation loss of 1.500; training ended 9 steps early" in text
-    assert "-1.750 to -1.250" in text and "+0.250" in text
+    assert "[-1.750, -1.250]" in text and "+0.250" in text
     assert "left out: too_long" in text and "a-model" in text and "evaluate_every" not in text
 
 
