@@ -128,7 +128,7 @@ def test_a_stopped_build_stops_asking_and_goes_on_when_submitted_again(head: dic
         job = build(server, tmp_path, out)
         stop_midway(head, job, server, out)
         log = finish(head, job, server, out, code=NO_QUESTIONS)  # the writer found nothing to ask
-    assert f"report     {out}/report.html" in log and "resuming" in log
+    assert f"open {out}/report.html" in log and "resuming" in log
 
 
 @pytest.mark.nightly
@@ -140,7 +140,7 @@ def test_a_stopped_sweep_stops_asking_and_goes_on_when_submitted_again(
         job = sweep(server, tmp_path, out, example_build)
         stop_midway(head, job, server, out)
         log = finish(head, job, server, out)
-    assert f"report   {out}/report.html" in log and "resuming" in log
+    assert f"open {out}/report.html" in log and "resuming" in log
 
 
 def test_a_wrong_argument_ends_with_its_line_and_exit_code(head: dict[str, str], tmp_path: Path) -> None:

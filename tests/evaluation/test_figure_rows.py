@@ -34,12 +34,6 @@ def test_the_sides_of_a_difference_keep_their_keys() -> None:
     assert not one.significant
 
 
-def test_rows_of_earlier_versions_are_read() -> None:
-    row = {"metric": "accuracy", "group": "factual", "model_a": "a", "model_b": "b", "difference": 0.1, "labels": 7}
-    one = Difference.from_row(row)
-    assert (one.value, one.clusters, one.keys, one.first) == (0.1, 7, {"group": "factual"}, {"model": "a"})
-
-
 def test_a_table_leaves_out_columns_without_a_value_and_keeps_every_row() -> None:
     cells = [("a", "x", Estimate(0.5, clusters=3)), ("a", "y", Estimate(None)), ("b", "x", Estimate(None))]
     table = build_table("T", "Model", [("G", "X", "x"), ("G", "Y", "y"), ("G", "Z", "z")], cells, "drugs")

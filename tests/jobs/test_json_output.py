@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fdarx_core.records.question_types import type_title
 from jobs.cli import main
 from tests.conftest import EXAMPLES
 from tests.jobs.checking import made_files
@@ -46,7 +47,7 @@ def test_a_build_and_its_plan(build: Path, tmp_path: Path) -> None:
     same = ("build", "--labels", *LABELS, "--twins", 3, "--executor", "local")
     text, value = run_job(*same, "--out", build).stdout, told(*same, "--out", build)
     assert value["run"] == str(build) and value["status"] == "complete"
-    assert f"{sum(value['questions'].values())} questions" in text
+    assert all(f"{count} {type_title(name).lower()}" in text for name, count in value["questions"].items() if count)
     for stage in value["stages"]:
         assert re.search(rf"{stage['stage']} +{stage['rows_in']} in +{stage['rejected']} rejected", text)
     planned = told(*same, "--out", tmp_path / "plan", "--plan")

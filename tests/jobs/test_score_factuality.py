@@ -104,8 +104,7 @@ def test_a_run_holds_all_that_was_found(by_rules: tuple[Path, str]) -> None:
     info = json.loads((out / "run.json").read_text())
     assert info["method"]["similarity"] == "token_f1" and info["method"]["threshold"] == 0.7
     assert (out / "report.html").read_text().startswith("<!doctype html>")
-    for number in (1, 2):
-        assert f"Table {number}." in printed
+    assert "Table 1." in printed and f"open {out}/report.html" in printed
 
 
 def untimed(out: Path) -> str:

@@ -154,7 +154,7 @@ def test_agreement_is_reported_where_runs_are_read(script: Script, server: Loopb
     judged_as(
         server, script, lambda body, reply: IRRELEVANT if body["seed"] == SEED + 1 and is_relevance(body) else reply
     )
-    code, printed, errors = build(server, tmp_path, tmp_path / "run", "--judge", "one", "--votes", 3)
+    code, _, errors = build(server, tmp_path, tmp_path / "run", "--judge", "one", "--votes", 3)
     assert code == 0, errors
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     assert info["config"]["votes"] == 3
@@ -165,7 +165,6 @@ def test_agreement_is_reported_where_runs_are_read(script: Script, server: Loopb
     assert (relevance["stage"], relevance["votes"], relevance["unanimous"]) == ("relevance", 3 * judged, 0)
     assert relevance["alpha"] == pytest.approx(1 - (2 / 3) / (4 * judged / (3 * (3 * judged - 1))))
     assert (support["unanimous"], support["alpha"]) == (1, 1)  # the rules keep some and drop some
-    assert f"0.0% of {judged} questions unanimous, Krippendorff's alpha {relevance['alpha']:.2f}\n" in printed
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Agreement of the judges" in page and f"{relevance['alpha']:.2f}</td>" in page
 
