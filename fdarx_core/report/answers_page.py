@@ -245,7 +245,7 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
     asked = (part for model in models for part in run.parts(f"predictions/{model}"))
     chosen, total = chosen_labels(asked, info["config"].get("seed", 0), most_answers)
     retrievers = sorted({cell.retriever for cell in cells} - {""})
-    table, questions, label = BrowseTable(("id", "question", "answer"), FIELDS), list[list[str]](), ""
+    table, questions, label, marked = BrowseTable(("id", "question", "answer"), FIELDS), list[list[str]](), "", ""
     for part in run.parts("questions"):
         sources = _sources(run, part.name, retrievers, chosen)
         answers = _answers(run, models, part.name, sources)
@@ -257,9 +257,10 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
                 questions.append([getattr(question, name) for name in _QUESTION_COLUMNS])
                 for answer in answers[question.id]:
                     _add_answer(table, answer, len(questions) - 1, sources)
+                    marked = content_id(marked, answer.prediction.id, answer.prediction.text)
     conditions = [(cell.setting, cell.retriever) for cell in cells]
     about = {
-        "run": content_id(info["started"], repr(info["config"])),
+        "run": marked,  # the reader's marks are those of these answers, wherever the run lies
         "right": [KINDS["correct"], KINDS["declined"]],
         "no_verdict": [KINDS[kind] for kind in KINDS if kind in NO_VERDICT],
         "cut": [KINDS["unparsed"], readable("truncated_reply")],
