@@ -317,7 +317,9 @@ def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:
     prompts = sorted({name for figure in figures if figure.prompts for name in figure.prompts.split(", ")})
     notes = [f"Graded by {', '.join(judges)}." if judges else "Not graded."]
     if judge == BASELINE:
-        notes.append("baseline grades the same words in the same order as the gold answer, else no verdict; no LLM.")
+        notes.append(
+            "baseline, no LLM, grades by quotation, numbers and common words, and gives other answers no verdict."
+        )
     return [*notes, f"Prompts: {', '.join(prompts)}."] if prompts else notes
 
 

@@ -41,7 +41,7 @@ _PARTS_PER_ACTOR = 16
 """Parts that an asking actor has at once: enough to keep some hundred requests in flight to the last part."""
 
 _BLOCKS_PER_BACKLOG = 8
-"""Blocks of a flow that asks no model, for each task that waits: some 16 for each CPU. Ray Data starts a task up to 0.2
+"""Blocks of a flow that asks no model, for each task that waits: 8 or 16 for each CPU. Ray Data starts a task up to 0.2
 s after the one before has ended, so that many small blocks leave CPUs idle; few large ones do so at the end."""
 
 with suppress(pa.ArrowKeyError):  # it is gone already where this module is loaded again

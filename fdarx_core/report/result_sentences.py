@@ -167,7 +167,7 @@ def questions_needed(difference: Difference) -> int:
     n' = n ((z(0.975) + z(0.8)) s ÷ d)². Here n is the number of questions now, s the standard error, which is the
     width of the 95 % interval divided by 2 z(0.975), and d the difference, at least `LEAST_DIFFERENCE`. The interval is
     by bootstrap over drugs, so n' holds for questions on proportionally more drugs.
-    Source: Miller 2024, Adding Error Bars to Evals, §5.
+    Source: Miller 2024, Adding Error Bars to Evals.
     """
     z = NormalDist().inv_cdf
     error = ((difference.high or 0.0) - (difference.low or 0.0)) / (2 * z(0.975))
