@@ -80,7 +80,7 @@ def test_table_2_and_8_have_the_papers_layout() -> None:
 
 def test_notes_say_who_judged_and_what_is_not_in_the_figures() -> None:
     notes = " ".join(settings_table(SWEEP, judge="baseline").notes)
-    assert "Graded by baseline." in notes and "baseline grades the same words" in notes
+    assert "Graded by baseline." in notes and "baseline, no LLM, grades by quotation" in notes
     assert "no LLM" in notes
     assert "baseline answers by rules" in notes
     assert "have no verdict" in notes
