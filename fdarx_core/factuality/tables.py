@@ -149,11 +149,9 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
     """Return the differences of models on their common questions. Source: FAS §5.1."""
     kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
-
-    def pair_name(pair: Difference) -> str:
-        return joined(f"{pair.first['model']} − {pair.second['model']}", pair.keys["setting"])
-
-    cells: Cells = [(pair_name(difference), _key(difference), difference) for difference in kept]
+    cells: Cells = [
+        (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
+    ]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
 
@@ -204,11 +202,7 @@ def thresholds_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by threshold, and the change from that of the run. Source: FAS Table 5."""
-    kept = [
-        figure
-        for figure in select(correlations, method.fas, against=against, type=ALL, model=ALL)
-        if figure.keys["configuration"] == FULL
-    ]
+    kept = select(correlations, method.fas, against=against, configuration=FULL, type=ALL, model=ALL)
     kept.sort(key=lambda figure: float(figure.keys["threshold"]))
     title = f"Table 5. Thresholds: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Threshold", kept, differences, against)

@@ -159,11 +159,10 @@ def correlation_panels(correlations: Sequence[Figure], method: ScoringMethod) ->
 
     It is of each metric, and of FAS by configuration and by threshold, where there are several of these.
     """
-    of_all = [one for one in correlations if all(one.keys[name] == ALL for name in ("dataset", "type", "model"))]
+    of_all = select(correlations, dataset=ALL, type=ALL, model=ALL)
     at_threshold = of_run(of_all, method.threshold)
-    full = [one for one in at_threshold if one.keys["configuration"] == FULL]
-    fas = [one for one in at_threshold if one.metric == method.fas]
-    thresholds = [one for one in of_all if (one.metric, one.keys["configuration"]) == (method.fas, FULL)]
+    full, fas = select(at_threshold, configuration=FULL), select(at_threshold, method.fas)
+    thresholds = select(of_all, method.fas, configuration=FULL)
     thresholds.sort(key=lambda one: float(one.keys["threshold"]))
     panels = (
         _panel("correlations", method, _rows(full, lambda one: metric_name(one.metric))),
@@ -207,12 +206,9 @@ def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
 
 def completeness_correlations(correlations: Sequence[Figure], method: ScoringMethod) -> list[tuple[str, Figure]]:
     """Return the correlations with completeness that the paper names, by metric. Source: FAS §5.3."""
-    wanted = {"dataset": ALL, "type": ALL, "model": ALL, "configuration": FULL, "against": "completeness"}
-    found = {
-        figure.metric: figure
-        for figure in of_run(correlations, method.threshold)
-        if wanted.items() <= figure.keys.items() and figure.value is not None
-    }
+    full = select(of_run(correlations, method.threshold), configuration=FULL, against="completeness")
+    of_all = select(full, dataset=ALL, type=ALL, model=ALL)
+    found = {figure.metric: figure for figure in of_all if figure.value is not None}
     named = [method.fas, f"support@{method.k}", "rouge_l", "bleu_4"]
     return [(metric_name(name), found[name]) for name in named if name in found]
 

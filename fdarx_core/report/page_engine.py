@@ -165,7 +165,7 @@ def _environment() -> Environment:
     )
     made.globals.update(style=_asset("report.css") + _added_type_styles())
     made.globals.update(section_names=SECTION_NAMES)
-    made.globals.update(asset=_asset, best=_best, firsts=_firsts)
+    made.globals.update(asset=_asset, best=_best)
     made.filters.update(
         number="{:,}".format,
         percent=lambda share: f"{share:.1%}" if share == 0 or share >= 0.0005 else "< 0.1%",
@@ -227,12 +227,6 @@ def _best(table: ResultTable) -> list[float | None]:
         {round(entry.value, DIGITS) for entry in column if entry and entry.value is not None} for column in entries
     ]
     return [max(column) if len(column) > 1 else None for column in columns]
-
-
-def _firsts(table: ResultTable) -> list[bool]:
-    """Return for each column whether it is the first under its upper header."""
-    groups = [group for group, _ in table.columns]
-    return [at == 0 or groups[at - 1] != group for at, group in enumerate(groups)]
 
 
 def _decimal(value: float, digits: int = DIGITS) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
-from typing import Any
 
 from fdarx_core.report.page_engine import PAGE_WORDS, render_page
 from fdarx_core.storage import Location, RunDirectory, StorageError
@@ -47,23 +45,18 @@ def runs_page(folder: Location) -> tuple[str, int]:
             continue
         pages = [name for name in files if name.startswith(place) and "/" not in name[len(place) :]]
         links = {title: f"{place}{page}" for page, title in PAGE_WORDS["pages"].items() if f"{place}{page}" in pages}
-        listed.append(_listed_run(place.rstrip("/") or folder.name, info, links))
+        models = [cell["model"] for cell in info.get("cells", ())]
+        models += info.get("intake", {}).get("models", ())
+        models += [one["endpoint"] for one in info.get("asked", ())]
+        about = place.rstrip("/") or folder.name, info["started"], info["status"], info.get("result", "")
+        kind = PAGE_WORDS["jobs"].get(info["job"], info["job"])
+        listed.append(ListedRun(kind, *about, list(dict.fromkeys(models)), links))
     others = [name for name in files if name.endswith(".html") and not name.startswith((INDEX, *places))]
     listed += filter(None, (_comparison(name, files[name].read_text()) for name in others))
     if not listed and not unreadable:
         raise StorageError(f"{folder} has no runs; give a folder that holds what jobs wrote with --out")
     listed.sort(key=lambda one: one.started, reverse=True)
     return render_page("runs.html.j2", folder=folder.name, runs=listed, unreadable=unreadable), len(listed)
-
-
-def _listed_run(name: str, info: Mapping[str, Any], pages: dict[str, str]) -> ListedRun:
-    models = [cell["model"] for cell in info.get("cells", ())]
-    models += info.get("intake", {}).get("models", ())
-    models += [one["endpoint"] for one in info.get("asked", ())]
-    kind = PAGE_WORDS["jobs"].get(info["job"], info["job"])
-    return ListedRun(
-        kind, name, info["started"], info["status"], info.get("result", ""), list(dict.fromkeys(models)), pages
-    )
 
 
 def _comparison(name: str, page: str) -> ListedRun | None:
