@@ -25,7 +25,7 @@ from fdarx_core.rag.comparison import (
 )
 from fdarx_core.rag.query import TURNS, RagQuery, Turn
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
-from fdarx_core.rag.strategies import STRATEGIES, Strategy
+from fdarx_core.rag.strategies import ALL_STRATEGIES, Strategy
 from fdarx_core.rag.tasks import QUESTION_SCOPE, SCORE_CHUNK, STANDALONE_QUESTION
 from fdarx_core.records import AbsentDrug, Response, SearchHit
 from fdarx_core.telemetry import span
@@ -141,7 +141,7 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
         found, absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
         mentions = found and found[0]
     # nothing is searched for such a question, and nothing is written to search with
-    strategy = STRATEGIES["question"] if _names_only(absent) else query.searches_with
+    strategy = ALL_STRATEGIES["question" if _names_only(absent) else query.strategy]
     scopes, (rewritten, replies, missing) = await all_done(
         [_ask_scope(question, mentions, absent, backend), _write_queries(question, strategy, backend)]
     )

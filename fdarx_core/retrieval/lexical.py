@@ -225,30 +225,20 @@ def bm25_index(index: InvertedIndex, idf: Floats | None = None) -> LexicalIndex:
         index: the inverted index.
         idf: the weight of each term, by default that of rank-bm25.
     """
-    idf = _okapi_idf(index.frequencies, index.size) if idf is None else idf
+    if idf is None:
+        levels = np.flatnonzero(np.bincount(index.frequencies))
+        table = np.zeros(int(index.frequencies.max(initial=0)) + 1)
+        table[levels] = [math.log(index.size - level + 0.5) - math.log(level + 0.5) for level in levels.tolist()]
+        idf = table[index.frequencies]
+        in_use = idf[index.frequencies > 0]
+        if len(in_use):
+            # a term in more than half of the passages gets EPSILON times the mean weight; cumsum adds the weights in
+            # the order of the terms' first appearance, one after the other, as rank-bm25 does; sum would not
+            idf[idf < 0] = EPSILON * (np.cumsum(in_use)[-1] / len(in_use))
     average = int(index.lengths.sum()) / max(1, index.size)
     penalties = K1 * (1 - B + B * index.lengths.astype(np.float64) / (average or 1.0))
     saturation = index.counts * (K1 + 1) / (index.counts + penalties[index.passages])
     return LexicalIndex(index, idf, idf[index.terms] * saturation)
-
-
-def _okapi_idf(frequencies: Integers, size: int) -> Floats:
-    """Return the weight of each term; a term in more than half of the passages gets EPSILON times the mean weight.
-
-    Args:
-        frequencies: the number of passages that have each term, by term in the order of first appearance, in which
-            rank-bm25 adds up the weights for their mean.
-        size: the number of passages.
-    """
-    levels = np.flatnonzero(np.bincount(frequencies))
-    table = np.zeros(int(frequencies.max(initial=0)) + 1)
-    table[levels] = [math.log(size - level + 0.5) - math.log(level + 0.5) for level in levels.tolist()]
-    idf: Floats = table[frequencies]
-    in_use = idf[frequencies > 0]
-    if len(in_use):
-        # cumsum adds one after the other, as rank-bm25 does; sum would not
-        idf[idf < 0] = EPSILON * (np.cumsum(in_use)[-1] / len(in_use))
-    return idf
 
 
 class TfidfIndex(LexicalIndex):
