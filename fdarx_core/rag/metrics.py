@@ -56,14 +56,11 @@ class ReferenceStatementsReply(Reply):
     verdicts: Annotated[list[StatementVerdict], Field(max_length=200)]
 
 
-def checkable_statements(reference: str) -> list[str]:
-    """Return the reference's sentences that say enough to be checked; the whole reference where none does."""
-    return [text for text in split_sentences(reference) if len(words_of(text)) >= LEAST_WORDS] or [reference]
-
-
 def judge_useful_by_rules(slots: Mapping[str, Any]) -> UsefulContextReply:
     """Call a context useful where it has a statement of the reference. Raises Undecided where it has none."""
-    context, statements = str(slots["context"]), checkable_statements(str(slots["reference"]))
+    context, reference = str(slots["context"]), str(slots["reference"])
+    long_enough = [text for text in split_sentences(reference) if len(words_of(text)) >= LEAST_WORDS]
+    statements = long_enough or [reference]
     return UsefulContextReply(reason=_support((context, statement) for statement in statements), useful=True)
 
 

@@ -163,7 +163,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(style=_asset("report.css") + _added_type_styles())
+    # the style sheets have the rules of the built-in question types alone
+    rules = Markup(".{0} {{ border-top: 3px solid {1} !important; }}\n#questions .type.{2}::before {{ color: {1}; }}\n")
+    added = (QUESTION_TYPES[name] for name in QUESTION_TYPES if name not in QUESTION_TYPES.builtin)
+    styles = (rules.format(kind.name, kind.color, ".".join(kind.title.split())) for kind in added)
+    made.globals.update(style=Markup("").join((_asset("report.css"), *styles)))
     made.globals.update(section_names=SECTION_NAMES)
     made.globals.update(asset=_asset, best=_best)
     made.filters.update(
@@ -180,16 +184,6 @@ def _environment() -> Environment:
         embedded=_embedded,
     )
     return made
-
-
-def _added_type_styles() -> Markup:
-    """Return the style rules of the question types of packages; the style sheets have those of the built-in types."""
-    rules = Markup(".{0} {{ border-top: 3px solid {1} !important; }}\n#questions .type.{2}::before {{ color: {1}; }}\n")
-    return Markup("").join(
-        rules.format(name, kind.color, ".".join(kind.title.split()))
-        for name, kind in QUESTION_TYPES.items()
-        if name not in QUESTION_TYPES.builtin
-    )
 
 
 def _asset(name: str) -> Markup:

@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.review_set import Review
-from fdarx_core.review.tasks import EMPTY, REVIEW_TASKS, ReviewTask, passages_html, text_titles
+from fdarx_core.review.tasks import EMPTY, REVIEW_TASKS, passages_html, text_titles
 from fdarx_core.storage import Location
 
 PlacedRow = tuple[str, dict[str, Any]]
@@ -36,22 +36,19 @@ def export_items(review: Review, out: Location, *, show_decisions: bool = False)
     """
     written: list[Location] = []
     items = review.items()
+    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = made.from_string(files(__package__).joinpath("label_studio.xml.j2").read_text("utf-8"))
+    names = {"choices": _MARK, "remark": _REMARK, "context": _CONTEXT}
     for name in review.info["tasks"]:
         shown = [item for item in items if item.task == name]
         if not shown:
             continue
         tasks = [_task(item, review.digest, show_decisions and bool(item.decision)) for item in shown]
         (out / f"{name}.json").write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
-        (out / f"{name}.xml").write_text(_labeling_configuration(REVIEW_TASKS[name]))
+        task = REVIEW_TASKS[name]
+        (out / f"{name}.xml").write_text(template.render(task=task, texts=text_titles(task), **names))
         written += [out / f"{name}.json", out / f"{name}.xml"]
     return written
-
-
-def _labeling_configuration(task: ReviewTask) -> str:
-    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = made.from_string(files(__package__).joinpath("label_studio.xml.j2").read_text("utf-8"))
-    names = {"choices": _MARK, "remark": _REMARK, "context": _CONTEXT}
-    return template.render(task=task, texts=text_titles(task), **names)
 
 
 def _task(item: ReviewItem, review: str, shows: bool) -> dict[str, Any]:
