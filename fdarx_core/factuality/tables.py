@@ -87,7 +87,8 @@ def tables(
     ]
     for table in judged:
         table.notes += engine_notes(rows.method)
-    return [table for table in (overlap_table(figures), *judged, flags_table(figures)) if table.rows]
+    overlap = _by_model("Table 1. ROUGE-L by dataset", figures, [("ROUGE-L", "rouge_l")])  # Source: FAS Table 1
+    return [table for table in (overlap, *judged, flags_table(figures)) if table.rows]
 
 
 def engine_notes(method: ScoringMethod) -> list[str]:
@@ -96,11 +97,6 @@ def engine_notes(method: ScoringMethod) -> list[str]:
         _note("engine", method=method, name=name, measured=measured_note(name, method.measured.get(name)))
         for name in filter(None, (method.engine, method.compared))
     ]
-
-
-def overlap_table(figures: Sequence[Figure]) -> ResultTable:
-    """Return ROUGE-L of each model on each dataset. Source: FAS Table 1."""
-    return _by_model("Table 1. ROUGE-L by dataset", figures, [("ROUGE-L", "rouge_l")])
 
 
 def support_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:

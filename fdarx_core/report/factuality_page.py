@@ -204,15 +204,6 @@ def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
     return list(rows.items())
 
 
-def completeness_correlations(correlations: Sequence[Figure], method: ScoringMethod) -> list[tuple[str, Figure]]:
-    """Return the correlations with completeness that the paper names, by metric. Source: FAS §5.3."""
-    full = select(of_run(correlations, method.threshold), configuration=FULL, against="completeness")
-    of_all = select(full, dataset=ALL, type=ALL, model=ALL)
-    found = {figure.metric: figure for figure in of_all if figure.value is not None}
-    named = [method.fas, f"support@{method.k}", "rouge_l", "bleu_4"]
-    return [(metric_name(name), found[name]) for name in named if name in found]
-
-
 def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
     """Return the shares of claims that the evidence supports and contradicts, by model, and how models differ."""
     whole = {"dataset": ALL, "type": ALL}
@@ -249,6 +240,9 @@ def factuality_page(
     tally, picked = collect(checks.counted(answers), int(info["config"].get("seed", 0)))
     viewer = viewer_payload(picked, method)
     panels = [shares(tally), *correlation_panels(summary.correlations, method)]
+    full = select(of_run(summary.correlations, method.threshold), configuration=FULL, against="completeness")
+    of_all = {one.metric: one for one in select(full, dataset=ALL, type=ALL, model=ALL) if one.value is not None}
+    in_paper = (method.fas, f"support@{method.k}", "rouge_l", "bleu_4")  # Source: FAS §5.3
     by_model = any(figure.metric == flag_metric("any") for figure in summary.figures)
     return render_page(
         "factuality.html.j2",
@@ -268,7 +262,7 @@ def factuality_page(
         evidence=PAGE_WORDS["evidence_kinds"].get(method.evidence.partition(":")[0], "Passages"),
         engine_notes=engine_notes(method),
         fas=fas_title(method),
-        correlations=completeness_correlations(summary.correlations, method),
+        correlations=[(metric_name(name), of_all[name]) for name in in_paper if name in of_all],
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
         limits=checks.sentences(),

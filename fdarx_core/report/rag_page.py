@@ -42,15 +42,6 @@ def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel |
 SAMPLES = 12
 
 
-def answer_parts(row: RagAnswer) -> list[tuple[str, bool]]:
-    """Return the text of an answer in parts, each with whether it is an unverified statement."""
-    parts, at = list[tuple[str, bool]](), 0
-    for start, end in zip(row.unverified_starts, row.unverified_ends, strict=True):
-        parts += [(row.answer[at:start], False), (row.answer[start:end], True)]
-        at = end
-    return [*parts, (row.answer[at:], False)]
-
-
 def _key(row: RagAnswer | RagScore) -> tuple[str, str, str]:
     return row.question_id, row.strategy, row.model
 
@@ -91,7 +82,12 @@ def rag_page(
     shown: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in picked}
     for row in kept:
         title = names.title(row.strategy) + (f" · {row.model}" if several else "")
-        sample = {"name": title, "answer": row, "parts": answer_parts(row), "score": known.get(_key(row))}
+        parts, at = list[tuple[str, bool]](), 0  # of the text, each with whether it is an unverified statement
+        for start, end in zip(row.unverified_starts, row.unverified_ends, strict=True):
+            parts += [(row.answer[at:start], False), (row.answer[start:end], True)]
+            at = end
+        parts.append((row.answer[at:], False))
+        sample = {"name": title, "answer": row, "parts": parts, "score": known.get(_key(row))}
         shown[row.question_id].append(sample)
     usage_titles = row_names(((usage.strategy, usage.model) for usage in usages), names)
     order = list(usage_titles)

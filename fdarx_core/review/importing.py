@@ -185,21 +185,18 @@ def _file_rows(
     except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
     if not isinstance(content, list) or not content:
-        return _page_rows(location, content if isinstance(content, dict) else {})
+        saved = content if isinstance(content, dict) else {}
+        answers = saved.get("answers")
+        if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
+            raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
+        if (found := saved.get("format")) != FORMAT_VERSION:
+            raise StorageError(f"{location} has format {found}, this version reads {FORMAT_VERSION}; update fdarx")
+        shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
+        return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
     tasks = [row if isinstance(row, dict) else {} for row in content]
-    found, counts = read_tasks(location.name, tasks, people, users)
+    placed, counts = read_tasks(location.name, tasks, people, users)
     notices.append(counts)
-    return found
-
-
-def _page_rows(location: Location, saved: Mapping[str, Any]) -> list[PlacedRow]:
-    answers = saved.get("answers")
-    if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
-        raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
-    if (found := saved.get("format")) != FORMAT_VERSION:
-        raise StorageError(f"{location} has format {found}, this version reads {FORMAT_VERSION}; update fdarx")
-    shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
-    return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
+    return placed
 
 
 def _text(value: Any) -> str:
