@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.gold import PassageKey, eq_hits, equivalents_by_gold, gold_keys, passage_keys
 from fdarx_core.evaluation.scoring import FAULTS
 from fdarx_core.evaluation.tables import BASELINE
@@ -161,11 +162,8 @@ FIELDS = ("model", "setting", "type", "kind", "reason", "evidence", "topic")
 """The fields by which the page filters, in its order."""
 _QUESTION_COLUMNS = ("id", "question", "answer", "drug_name", "category", "set_id")
 
-CellName = tuple[str, str, str]
-"""Model, setting, retriever."""
 
-
-def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, str]) -> Counter[tuple[CellName, str]]:
+def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, str]) -> Counter[tuple[CellKey, str]]:
     """Count the answers by cell and kind. One part of the run is in memory at a time.
 
     Args:
@@ -173,7 +171,7 @@ def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
         models: the models.
         types: the type of each question, by its id.
     """
-    counts: Counter[tuple[CellName, str]] = Counter()
+    counts: Counter[tuple[CellKey, str]] = Counter()
     for model in models:
         for part in run.parts(f"predictions/{model}"):
             graded = run.file(f"grades/{model}/{part.name}")
@@ -181,7 +179,7 @@ def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
             verdicts = {row["prediction_id"]: row["outcome"] for row in grades}
             for row in read_table(part, ["id", "question_id", "outcome", "setting", "retriever"]).to_pylist():
                 kind = kind_of(types[row["question_id"]], row["outcome"], verdicts.get(row["id"], ""))
-                counts[(model, row["setting"], row["retriever"]), kind] += 1
+                counts[CellKey(model, row["setting"], row["retriever"]), kind] += 1
     return counts
 
 

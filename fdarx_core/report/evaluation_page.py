@@ -123,7 +123,7 @@ def _answers(run: RunDirectory, sheets: EvaluationTables) -> dict[str, Any]:
     """Return the answers by cell and kind; kinds that never occur are left out."""
     counts = count_answers(run, sheets.models, sheets.types)
     kinds = [kind for kind in KINDS if any(kind == counted for _, counted in counts)]
-    cells: Mapping[tuple[str, str, str], None] = dict.fromkeys(cell for cell, _ in counts)
+    cells = dict.fromkeys(cell for cell, _ in counts)
     return {
         "total": counts.total(),
         "no_verdict": sum(rows for (_, kind), rows in counts.items() if kind in NO_VERDICT),

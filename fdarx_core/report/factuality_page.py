@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fdarx_core.evaluation.tables import MISSING, select
-from fdarx_core.factuality.correlations import FULL
+from fdarx_core.factuality.correlations import AGAINST, FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
@@ -16,7 +16,6 @@ from fdarx_core.factuality.tables import Summary, configuration_name, engine_not
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
-    STATEMENT_METRICS,
     VERDICTS,
     ScoredAnswer,
     metric_name,
@@ -173,7 +172,7 @@ def correlation_panels(correlations: Sequence[Figure], method: ScoringMethod) ->
 
 
 def _panel(name: str, method: ScoringMethod, rows: Sequence[Named], least: int = 1) -> FigurePanel | None:
-    kinds = [kind for kind in STATEMENT_METRICS if any(kind in found for _, found in rows)]
+    kinds = [kind for kind in AGAINST if any(kind in found for _, found in rows)]
     if len(rows) < least or not kinds:
         return None
 

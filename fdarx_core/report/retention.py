@@ -46,16 +46,15 @@ class Node:
     column: int
 
 
-Link = tuple[int, int, int]
-"""The positions of two nodes in `SankeyDiagram.nodes`, and the rows that went from the first to the second."""
-
-
 @dataclass(slots=True)
 class SankeyDiagram:
-    """A Sankey diagram of a sequence of stages in which a row stays one row. The first node is its start."""
+    """A Sankey diagram of a sequence of stages in which a row stays one row. The first node is its start.
+
+    A link has the positions of two nodes, and the rows that went from the first to the second.
+    """
 
     nodes: list[Node]
-    links: list[Link] = field(default_factory=list)
+    links: list[tuple[int, int, int]] = field(default_factory=list)
 
     def add(self, label: str, kind: Kind, type: str, sources: Mapping[str, End]) -> int:
         """Append a node in the next column, with links from the last nodes of the types, and return its position."""

@@ -78,10 +78,8 @@ def read_parts(run: RunDirectory) -> Iterator[RunPart]:
         }
 
 
-GoldPassage = tuple[Passage, list[tuple[str, str]]]
-"""A gold passage, and its text in pieces, each with the kind of its mark or ""."""
-Example = tuple[QuestionAnswer, list[GoldPassage]]
-"""A benchmark question with its gold passages."""
+Example = tuple[QuestionAnswer, list[tuple[Passage, list[tuple[str, str]]]]]
+"""A benchmark question with its gold passages, each with its text in pieces, and these with the kind of their mark."""
 DroppedExample = tuple[Reject, str, str]
 """A rejected row with question and answer of the candidate, "" where the row was no question yet."""
 

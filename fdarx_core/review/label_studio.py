@@ -86,7 +86,13 @@ def read_tasks(
     others, strangers, annotated = Counter[str](), Counter[str](), dict[str, bool]()
     for number, row in enumerate(rows, 1):
         place = f"{file}:{number}"
-        about, responses = _read_task(place, row)
+        data = row.get("data", row)
+        if not isinstance(data, Mapping) or not {"review", "item"} <= data.keys():
+            raise ValueError(
+                f"{place}: not a task of `fdarx review export`; export the project of its tasks as JSON or JSON_MIN"
+            )
+        about = {"review": data["review"], "id": data["item"], "task": data.get("task")}
+        about["saw_decision"], responses = bool(data.get("shows_decision")), list(_responses(row))
         annotated[str(about["id"])] = annotated.get(str(about["id"]), False) or bool(responses)
         for user, said, skipped in responses:
             names = [str(name) for name in user if name not in (None, "")]
@@ -114,22 +120,6 @@ def read_tasks(
     left = f"; {without} items have no annotation" if without else ""
     total = len(found) + others.total()
     return found, f"{file}: {total} annotations on {len(annotated)} items: {len(found)} read{counted}{left}"
-
-
-def _read_task(place: str, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[Response]]:
-    """Return the review, id and task of a row, with whether the decision was shown, and its annotations."""
-    data = row.get("data", row)
-    if not isinstance(data, Mapping) or not {"review", "item"} <= data.keys():
-        raise ValueError(
-            f"{place}: not a task of `fdarx review export`; export the project of its tasks as JSON or JSON_MIN"
-        )
-    about = {
-        "review": data["review"],
-        "id": data["item"],
-        "task": data.get("task"),
-        "saw_decision": bool(data.get("shows_decision")),
-    }
-    return about, list(_responses(row))
 
 
 def _responses(row: Mapping[str, Any]) -> Iterator[Response]:
