@@ -54,9 +54,6 @@ _COUNTED = {
 KINDS = (*_COUNTED, "no_claims")
 """The kinds of answers; an answer is of the first kind that applies: of which its score counts any."""
 
-ModelSetting = tuple[str, str]
-"""Model and setting."""
-
 
 @dataclass(slots=True)
 class AnswerTally:
@@ -67,10 +64,10 @@ class AnswerTally:
     drug; `safety` is as in `safety_counts`.
     """
 
-    answers: Counter[ModelSetting] = field(default_factory=Counter)
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     datasets: Counter[str] = field(default_factory=Counter)
-    verdicts: Counter[tuple[ModelSetting, str]] = field(default_factory=Counter)
+    verdicts: Counter[tuple[tuple[str, str], str]] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     without_fas: Counter[str] = field(default_factory=Counter)
     covered: int = 0
