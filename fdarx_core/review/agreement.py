@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -312,24 +312,28 @@ _Row = dict[tuple[str, str], list[Figure]]
 
 
 def _rows(figures: Sequence[Figure]) -> dict[str, _Row]:
-    """Group the figures into rows, in their order.
-
-    The name of a row has the task, and the scale, type and judge where there are several, except all judges together.
-    """
+    """Group the figures into named rows, in their order."""
     rows: dict[str, _Row] = {}
+    of_task: dict[str, list[Mapping[str, str]]] = defaultdict(list)
     for figure in figures:
-        keys = figure.keys
-        of_task = [other.keys for other in figures if other.keys["task"] == keys["task"]]
-        parts = [REVIEW_TASKS[keys["task"]].title]
-        if any(other["positive"] != keys["positive"] for other in of_task) and not keys["positive"]:
-            parts.append(f"{len(keys['values'].split(', '))} values")
-        elif len({other["type"] for other in of_task}) > 1:
-            parts.append("all types" if keys["type"] == ALL else type_title(keys["type"]).lower())
-        if keys["judge"] != ALL and len({other["judge"] for other in of_task}) > 1:
-            parts.append(keys["judge"])
-        row = rows.setdefault(", ".join(parts), {})
+        if figure.keys not in of_task[figure.keys["task"]]:
+            of_task[figure.keys["task"]].append(figure.keys)
+    for figure in figures:
+        row = rows.setdefault(_row_name(figure.keys, of_task[figure.keys["task"]]), {})
         row.setdefault((figure.keys["between"], figure.metric), []).append(figure)
     return rows
+
+
+def _row_name(keys: Mapping[str, str], of_task: Sequence[Mapping[str, str]]) -> str:
+    """Name the task, and the scale, type and judge where there are several; all judges together have no name."""
+    parts = [REVIEW_TASKS[keys["task"]].title]
+    if any(other["positive"] != keys["positive"] for other in of_task) and not keys["positive"]:
+        parts.append(f"{len(keys['values'].split(', '))} values")
+    elif len({other["type"] for other in of_task}) > 1:
+        parts.append("all types" if keys["type"] == ALL else type_title(keys["type"]).lower())
+    if keys["judge"] != ALL and len({other["judge"] for other in of_task}) > 1:
+        parts.append(keys["judge"])
+    return ", ".join(parts)
 
 
 def _cell(row: _Row, between: str, metric: str) -> list[Figure]:
