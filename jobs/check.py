@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -18,8 +18,6 @@ from jobs.output import print_json, printable
 if TYPE_CHECKING:
     from fdarx_core.llm.model_check import ModelCheck
 
-_UNUSABLE = 1
-"""The exit code where a model cannot be used."""
 _HEADER = ["model", "usable", "json_schema", "json_object", "text", "system role", "context", "limit", "seconds"]
 
 
@@ -45,26 +43,21 @@ def check(models: str, /, *, config: Annotated[CheckConfig | None, Parameter(nam
         The YAML file that lists models, see docs/models.md.
     """
     # importing these takes longer than showing the help may
-    from fdarx_core.llm import HttpEndpoint, check_models, load_models
-    from jobs.progress import ProgressLine
+    from fdarx_core.llm import check_models, load_models
+    from jobs.progress import busy
 
     config = config or CheckConfig()
     known = load_models(models, check_access=False)
     names = check_names(config.model, known, "model") or list(known)
-    log = logging.getLogger(HttpEndpoint.__module__)
-    log.disabled = not config.verbose  # the table says what a server refuses
-    try:
-        with ProgressLine({"models": "models checked"}, quiet=config.quiet) as progress:
-            of_models = partial(progress, "models")
-            asked = check_models([known[name] for name in names], timeout_s=config.timeout_s, progress=of_models)
-            checks = asyncio.run(asked)
-    finally:
-        log.disabled = False
+    # what a server refuses is in the table
+    logging.basicConfig(level=logging.INFO if config.verbose else logging.ERROR, stream=sys.stderr)
+    with busy(f"asking {len(names)} models", quiet=config.quiet):
+        checks = asyncio.run(check_models([known[name] for name in names], timeout_s=config.timeout_s))
     if config.as_json:
         print_json({"file": models, "models": checks})
     else:
         _tell(checks)
-    return _UNUSABLE if any(one.error for one in checks) else 0
+    return int(any(one.error for one in checks))
 
 
 def _tell(checks: list[ModelCheck]) -> None:
@@ -84,9 +77,8 @@ def _row(one: ModelCheck) -> list[str]:
     figures = [(one.seconds, ".1f"), (one.tokens_per_second, ",.0f"), (one.cost, ".6f")]
     seconds, speed, cost = ("-" if value is None else format(value, form) for value, form in figures)
     length = f"{one.context_length:,}" if one.context_length else "-"
-    usable = "no" if one.error else "yes"
-    limit = one.token_limit or "-"
-    return [one.name, usable, *modes, one.system_role or "-", length, limit, seconds, speed, cost]
+    can = [one.name, "no" if one.error else "yes", *modes, one.system_role or "-"]
+    return [*can, length, one.token_limit or "-", seconds, speed, cost]
 
 
 if __name__ == "__main__":

@@ -89,10 +89,9 @@ class HttpEndpoint(AsyncEndpoint):
         pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
         with self.counted():
             try:
-                if repair:
-                    completion = await self._complete_and_repair(pending)
-                else:
-                    completion = await self._complete(pending, request.messages)
+                completion = await (
+                    self._complete_and_repair(pending) if repair else self._complete(pending, request.messages)
+                )
             except Failure as failure:
                 completion = Completion(failure.detail, "error", reason=failure.reason)
         return self._response(pending, completion)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -20,14 +20,12 @@ from fdarx_core.records import Request, Response
 MODES: tuple[OutputMode, ...] = ("json_schema", "json_object", "text")
 """The ways to a reply of a schema, the most reliable first."""
 
-_TRIES = 2
 _STOPPED = "stopped"
 _SYSTEM = "You answer questions about doses of medicines. End each reply with the word heron."
 _STRUCTURED_SYSTEM = "You answer questions about doses of medicines."
 _QUESTION = "Which dose is larger, 5 mg or 50 mg?"
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length", "max_input_tokens")
 """Names of the context length in lists of models, of vLLM, OpenRouter, Groq, Mistral and Anthropic."""
-_SHOWN_IDS = 5
 
 
 class _LargerDose(Reply):
@@ -49,7 +47,8 @@ class ModelCheck:
         system_role: `obeyed`, `not obeyed`, or `refused`: then the system message is sent with the first question.
         context_length: tokens of prompt and reply together, by the server's list of models, else by the models file.
         token_limit: the parameter that limits the tokens of a reply on this server.
-        seconds: the mean time of a reply; `tokens_per_second` is that of its completion tokens.
+        seconds: the time of the fastest reply.
+        tokens_per_second: completion tokens a second, of the reply with most of them.
         cost: US dollars for what was asked, by the prices of the models file; None without prices.
         write: fields to write in the model's entry of the models file.
         notes: what else the entry may need, and why.
@@ -68,24 +67,14 @@ class ModelCheck:
     notes: list[str] = field(default_factory=list)
 
 
-async def check_models(
-    models: Iterable[ModelConfig],
-    *,
-    timeout_s: float = 60,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[ModelCheck]:
+async def check_models(models: Iterable[ModelConfig], *, timeout_s: float = 60) -> list[ModelCheck]:
     """Ask models a few short questions, all models at the same time; return what each can do, in their order.
 
     Args:
         models: the models; `load_models(file, check_access=False)` also returns those whose key is missing here.
         timeout_s: seconds to wait for one reply, at most the `timeout_s` of the model.
-        progress: called with the number of models that are checked, and of all.
     """
-    running = [asyncio.ensure_future(_check(model, timeout_s)) for model in models]
-    for done, ended in enumerate(asyncio.as_completed(running), 1):
-        await ended
-        progress(done, len(running))
-    return [one.result() for one in running]
+    return await asyncio.gather(*(_check(model, timeout_s) for model in models))
 
 
 async def _check(config: ModelConfig, timeout_s: float) -> ModelCheck:
@@ -96,29 +85,27 @@ async def _check(config: ModelConfig, timeout_s: float) -> ModelCheck:
         check.error = str(error)
         return check
     seconds = min(timeout_s, config.timeout_s)
-    quick = {"timeout_s": seconds, "max_wait_s": min(seconds, config.max_wait_s), "max_tries": _TRIES}
+    quick = {"timeout_s": seconds, "max_wait_s": min(seconds, config.max_wait_s), "max_tries": 2}
     config = config.model_copy(update=quick)
     plain = await _exchange(config, _SYSTEM, _QUESTION, {})
-    check.error = plain.fault
-    _read_list(check, config, plain.listed)
-    if check.error:
-        _note_cut(check, config, [plain])
-        return check
-    check.token_limit = plain.features.token_limit
-    heard = "heron" in plain.response.text.lower()
-    check.system_role = "refused" if not plain.features.system_role else "obeyed" if heard else "not obeyed"
-    exchanges = [plain]
-    for mode in MODES:
+    exchanges, check.error = [plain], plain.fault
+    for mode in () if check.error else MODES:
         of_mode = config.model_copy(update={"structured": mode})
         question = _QUESTION if mode == "json_schema" else _FORMED
         exchanges.append(await _exchange(of_mode, _STRUCTURED_SYSTEM, question, _SCHEMA))
         check.modes[mode] = exchanges[-1].fault
+    _read_list(check, config, plain.listed)
+    if any(one.response.finish_reason == "length" for one in exchanges):
+        check.notes.append(f"max_tokens: write more than {config.max_tokens:,}; a reply was cut there")
+    if check.error:
+        return check
+    check.token_limit = plain.features.token_limit
+    heard = "heron" in plain.response.text.lower()
+    check.system_role = "refused" if not plain.features.system_role else "obeyed" if heard else "not obeyed"
     replies = [one.response for one in exchanges if not one.response.reason]
-    waited, tokens = sum(one.latency_s for one in replies), sum(one.completion_tokens for one in replies)
-    check.seconds = waited / len(replies)
-    check.tokens_per_second = tokens / waited if tokens and waited else None
+    check.seconds = min(one.latency_s for one in replies)  # the first reply of a server may be slow
+    check.tokens_per_second = max(one.completion_tokens / one.latency_s for one in replies) or None
     check.cost = sum(one.cost for one in exchanges) if config.prices else None
-    _note_cut(check, config, exchanges)
     _propose(check, config)
     return check
 
@@ -149,8 +136,7 @@ async def _exchange(config: ModelConfig, system: str, question: str, schema: Map
     """Ask a question; also read the server's list of models with the question that has no schema."""
     endpoint = HttpEndpoint(config)
     messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
-    key = f"check {config.structured}"
-    request = Request(key, "check_model", 1, config.name, {}, messages, dict(schema), dict(endpoint.sampling))
+    request = Request("check", "check_model", 1, config.name, {}, messages, dict(schema), dict(endpoint.sampling))
     try:
         try:
             response = await endpoint.ask(request, repair=False)
@@ -166,7 +152,7 @@ def _read_list(check: ModelCheck, config: ModelConfig, listed: list[dict[str, An
     """Take over the context length that the server lists of the model, or note which models it lists instead."""
     ids = [entry["id"] for entry in listed]
     if ids and config.model not in ids:
-        near = get_close_matches(config.model, ids, _SHOWN_IDS) or ids[:_SHOWN_IDS]
+        near = get_close_matches(config.model, ids) or ids[:3]
         check.notes.append(f"model: the server does not list {config.model}; it lists {', '.join(near)}")
     for entry in listed:
         lengths = [entry[name] for name in _CONTEXT_FIELDS if isinstance(entry.get(name), int)]
@@ -174,11 +160,6 @@ def _read_list(check: ModelCheck, config: ModelConfig, listed: list[dict[str, An
             check.context_length = lengths[0]
             if config.context_length is None or config.context_length > lengths[0]:
                 check.write["context_length"] = lengths[0]
-
-
-def _note_cut(check: ModelCheck, config: ModelConfig, exchanges: list[_Exchange]) -> None:
-    if any(one.response.finish_reason == "length" for one in exchanges):
-        check.notes.append(f"max_tokens: write more than {config.max_tokens:,}; a reply was cut there")
 
 
 def _propose(check: ModelCheck, config: ModelConfig) -> None:
