@@ -153,7 +153,8 @@ def score_factuality(
 
     Args:
         answers: Mappings with `question` and `answer`, files of such, or finished evaluations.
-        evidence: Texts to check against, or a source as `fdarx factuality --evidence` takes it (file:…, labels:RUN, …).
+        evidence: Texts to check against, or a source as `fdarx factuality --evidence` takes it (file:…, labels:RUN, …);
+            several with commas between, `labels:RUN,pubmed`.
         out: The run directory to write; a new temporary folder without it.
         model: The model that extracts claims and judges them (the option `claims`); "baseline" for built-in rules.
         references: Files of must-have and nice-to-have statements.

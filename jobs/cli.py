@@ -48,6 +48,7 @@ _JOBS = {
     "factuality": ("jobs.score_factuality:factuality", "Score the factuality of answers against evidence."),
     "verify": ("jobs.verify:verify", "Score a verification engine on marked pairs of texts and statements."),
     "finetune": ("jobs.finetune:finetune", "Train a language model on question-answer pairs."),
+    "check": ("jobs.check:check", "Ask the models of a file a few short questions, and say what each of them can do."),
     "serve": ("jobs.serve:serve", "Answer questions with citations over HTTP, with a page to ask on."),
     "report": ("jobs.report:report", "Build the pages of a finished run again."),
     "view": ("jobs.view:view", "Write one page over all runs of a folder."),

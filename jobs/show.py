@@ -1,7 +1,7 @@
 """Print everything that a run has on one question.
 
 Of a build: its context, the raw responses and each verdict. Of an evaluation: the answer of each model in each setting
-and its grade.
+and its grade. Of a factuality run: the answers, and the verdict on each claim with the passage that decided.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fdarx_core.report.traces import build_trace, evaluation_trace, trace_text
+from fdarx_core.report.traces import build_trace, evaluation_trace, factuality_trace, trace_text
 from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import RunDirectory
 from jobs.cli import run_as
 from jobs.output import print_json
+
+_TRACES = {"evaluate": evaluation_trace, "score_factuality": factuality_trace}
 
 
 def show(run: str, question: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*")] = None) -> int:
@@ -23,12 +25,12 @@ def show(run: str, question: str, /, *, config: Annotated[JobConfig | None, Para
     Parameters
     ----------
     run
-        The run directory, on disk or s3://, of a build or an evaluation.
+        The run directory, on disk or s3://, of a build, an evaluation or a factuality run.
     question
-        The id of the question: 16 hexadecimal digits, the qid of qa.jsonl.
+        The id of the question: 16 hexadecimal digits, the qid of qa.jsonl; of a factuality run also that of an answer.
     """
     opened = RunDirectory.open(run)
-    trace = (evaluation_trace if opened.info()["job"] == "evaluate" else build_trace)(opened, question)
+    trace = _TRACES.get(opened.info()["job"], build_trace)(opened, question)
     if config and config.as_json:
         print_json({"run": run, **trace})
     else:

@@ -10,6 +10,7 @@
     BatchEndpoint   a model asked through the batch API of its server; BatchRecords: the batches of a run
     BatchFileEndpoint   a model asked through files of requests, which any program answers
     Baseline        the built-in rules as an endpoint
+    check_models    what models can do on their servers, and what to write in the models file
     ResponseStore   responses by their requests' keys; `ledger` sums up what they cost
 
 What needs an HTTP client is imported when it is first used.
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from fdarx_core.llm.batch_endpoint import BatchEndpoint as BatchEndpoint
     from fdarx_core.llm.batch_files import BatchFileEndpoint as BatchFileEndpoint
     from fdarx_core.llm.http_endpoint import HttpEndpoint as HttpEndpoint
+    from fdarx_core.llm.model_check import check_models as check_models
 
 _LATE = {
     "BatchEndpoint": "batch_endpoint",
@@ -66,6 +68,7 @@ _LATE = {
     "BatchRecord": "batch_client",
     "BatchRecords": "batch_client",
     "HttpEndpoint": "http_endpoint",
+    "check_models": "model_check",
 }
 """The names that need an HTTP client, with their modules."""
 

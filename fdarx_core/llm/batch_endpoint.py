@@ -181,7 +181,7 @@ class BatchEndpoint(HttpEndpoint):
             return None
         self._arrivals += 1
         pending.sent, pending.sent_at = pending.sent + 1, time.monotonic()
-        pending.features = self._features(pending.request)
+        pending.features = self.features(pending.request)
         outcome: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         batch.waiting[custom_id] = outcome
         if batch.task is None or batch.task.done():

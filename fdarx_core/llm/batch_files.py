@@ -89,7 +89,7 @@ class BatchFileEndpoint(HttpEndpoint):
         reply = next((result for result in results if isinstance(result, bytes)), None)
         if reply is not None or (results and custom_id not in self._pending and len(results) >= self._asked[custom_id]):
             pending.sent, pending.sent_at = self._asked[custom_id], time.monotonic()
-            pending.features = self._features(pending.request, self._learned_before)
+            pending.features = self.features(pending.request, self._learned_before)
             with chat_span(self.config, pending.request) as span:
                 if reply is None:
                     assert isinstance(results[-1], Failure)

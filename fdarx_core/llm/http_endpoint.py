@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import operator
+import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -28,6 +29,7 @@ from fdarx_core.llm.failures import (
     SHAPE_ERRORS,
     TRANSIENT,
     UNREACHABLE,
+    EndpointStopped,
     Failure,
     decode_json,
     error_message,
@@ -82,11 +84,14 @@ class HttpEndpoint(AsyncEndpoint):
         self._warmup = PrefixWarmup(enabled=config.warms_prefixes and not self.batched)
         self._refused_in_vain = self._given_up_in_vain = 0
 
-    async def ask(self, request: Request, admit: Callable[[], None] = lambda: None) -> Response:
+    async def ask(self, request: Request, admit: Callable[[], None] = lambda: None, *, repair: bool = True) -> Response:
+        """Return the response, as `AsyncEndpoint.ask`. `repair`: ask once more for a reply whose JSON is wrong."""
         pending = PendingRequest(request, self.config.max_tries, self.config.max_wait_s, admit)
         with self.counted():
             try:
-                completion = await self._complete_and_repair(pending)
+                completion = await (
+                    self._complete_and_repair(pending) if repair else self._complete(pending, request.messages)
+                )
             except Failure as failure:
                 completion = Completion(failure.detail, "error", reason=failure.reason)
         return self._response(pending, completion)
@@ -124,6 +129,16 @@ class HttpEndpoint(AsyncEndpoint):
                         except Failure as final:
                             completion = received.failed(final)
         yield self._response(pending, completion)
+
+    async def listed_models(self) -> list[dict[str, Any]]:
+        """Return what the server lists of its models, each with an `id`; none where it has no such list."""
+        address = re.sub(r"/(chat/completions|messages)$", "/models", self._wire.url(self.config.base_url))
+        try:
+            reply = await self._transport.call("GET", address)
+        except (Failure, EndpointStopped):
+            return []
+        entries = reply.get("data") if isinstance(reply, dict) else None
+        return [entry for entry in entries or () if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
 
     async def close(self) -> None:
         await self._credentials.close()
@@ -210,7 +225,7 @@ class HttpEndpoint(AsyncEndpoint):
             return "check base_url in the models file, or name the server's certificate authority in ca_file"
         return f"check {way}base_url in the models file and that the server is up; run the same command again to resume"
 
-    def _features(self, request: Request, learned: Mapping[str, ServerFeatures] | None = None) -> ServerFeatures:
+    def features(self, request: Request, learned: Mapping[str, ServerFeatures] | None = None) -> ServerFeatures:
         """Return what to use for a request by what was learned until now, or then; without a schema, plain text."""
         mode: OutputMode = "json_schema" if self.config.structured == "auto" else self.config.structured
         known = self._learned if learned is None else learned
@@ -219,7 +234,7 @@ class HttpEndpoint(AsyncEndpoint):
     def _learn(self, pending: PendingRequest, failure: Failure) -> bool:
         """Return whether a refused request is to be sent again at once, with the features that are now known."""
         task, used = pending.request.task, pending.features
-        if self._features(pending.request) == used:  # otherwise another request has learned them meanwhile
+        if self.features(pending.request) == used:  # otherwise another request has learned them meanwhile
             learned = used.without_refused(failure, may_weaken=self.config.structured == "auto")
             if learned is None:
                 return False
@@ -231,7 +246,7 @@ class HttpEndpoint(AsyncEndpoint):
     def _body(self, pending: PendingRequest, messages: Messages, *, streamed: bool = False) -> bytes:
         """Return the body of one attempt. It is made in the slot, so that what was learned meanwhile holds for it."""
         pending.begin_attempt()
-        pending.features = features = self._features(pending.request)
+        pending.features = features = self.features(pending.request)
         request = pending.request
         if not features.length_limits:
             request = replace(request, schema=without_length_limits(request.schema))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.extras import require
-from fdarx_core.factuality.evidence.sources import open_evidence, parse_evidence
+from fdarx_core.factuality.evidence.sources import open_evidence
 from fdarx_core.factuality.evidence.subjects import LabelNames
 from fdarx_core.factuality.figures import FactualityRows
 from fdarx_core.factuality.safety import SafetyPassages, safety_counts, safety_sentence
@@ -277,17 +277,15 @@ class FactualityEvaluation(PipelineJob):
     def resources(self, *, planned: bool) -> Mapping[str, Resource]:
         """Return the source of evidence and the models. On GPUs, all kinds that compute on them share them equally."""
         spec, cpus = self.spec, self.executor.cpus
-        evidence, _ = parse_evidence(spec.evidence)
         nli = [engine for engine in spec.engines if engine.kind == "nli"]
-        encodes = evidence == "index" or (bool(spec.encoder) and not spec.from_pubmed)
-        on_gpus = partial(self.executor.models_resource, kinds=len(nli) + spec.measures_similarity + encodes)
+        encodes = {name for name, source in spec.searched.items() if spec.encoder or source.startswith("index:")}
+        on_gpus = partial(self.executor.models_resource, kinds=len(nli) + spec.measures_similarity + len(encodes))
         found: dict[str, Resource] = {}
-        if not spec.from_pubmed:
-            source = (spec.evidence, spec.directories, spec.retriever)
-            size = min(_MOST_SOURCES, max(1, cpus // _CPUS_PER_SOURCE))
-            found["evidence"] = (
-                on_gpus(open_evidence, *source, off_gpu=size) if encodes else Resource(open_evidence, source, size)
-            )
+        size = min(_MOST_SOURCES, max(1, cpus // _CPUS_PER_SOURCE))
+        for name, text in spec.searched.items():
+            source = (text, spec.directories, spec.retriever)
+            opened = on_gpus(open_evidence, *source, off_gpu=size) if name in encodes else None
+            found[name] = opened or Resource(open_evidence, source, size)
         if spec.checks_safety:
             found["safety"] = Resource(SafetyLabels, (open_build(spec.safety), spec.rxnorm))
         if planned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +14,7 @@ from fdarx_core.evaluation.similarity import AnswerSimilarity, similarity_name
 from fdarx_core.evaluation.verifier_scores import known_scores
 from fdarx_core.factuality.claims import EXTRACT_CLAIMS, claims_of, claims_slots, read_claims
 from fdarx_core.factuality.evidence.pubmed import YEARS, read_abstracts, search_request
-from fdarx_core.factuality.evidence.sources import PUBMED, parse_evidence, reference_evidence
+from fdarx_core.factuality.evidence.sources import PUBMED, reference_evidence
 from fdarx_core.factuality.evidence.subjects import ClaimQuery, Subject, drug_of, is_about, subject_of
 from fdarx_core.factuality.safety import CHECK_SAFETY, read_safety, safety_slots
 from fdarx_core.factuality.scores import (
@@ -66,7 +67,7 @@ class FactualitySetup:
     `retriever` searches the evidence, None for the default of its source.
     """
 
-    evidence: str
+    evidence: Sequence[str]
     engine: EngineSpec = field(default_factory=EngineSpec)
     compared: EngineSpec | None = None
     claims: str = Baseline.name
@@ -94,7 +95,7 @@ class FactualitySetup:
             self.scoring,
             claims=self.claims,
             engine=self.engine.name,
-            evidence=self.evidence,
+            evidence=", ".join(self.evidence),
             similarity=similarity_name(self.bertscore, self.encoder),
             compared=self.compared.name if self.compared else "",
             measured={name: kept for name, kept in found.items() if kept},
@@ -107,14 +108,19 @@ class FactualitySetup:
 
     @property
     def from_pubmed(self) -> bool:
-        return parse_evidence(self.evidence)[0] == PUBMED
+        return PUBMED in self.evidence
+
+    @property
+    def searched(self) -> dict[str, str]:
+        """The sources of evidence but PubMed, by the names of their resources."""
+        sources = [source for source in self.evidence if source != PUBMED]
+        return {f"evidence {at}" if at else "evidence": source for at, source in enumerate(sources)}
 
     @property
     def names_from(self) -> str:
-        """The resource that knows names of drugs: the labels for evidence without them, else the evidence; or ""."""
-        if parse_evidence(self.evidence)[0] in (PUBMED, "file") and self.safety:
-            return "names"
-        return "" if self.from_pubmed else "evidence"
+        """The resource that knows names of drugs: evidence with labels, else those of safety, else a file; or ""."""
+        with_names = [name for name, source in self.searched.items() if not source.startswith("file:")]
+        return next(iter([*with_names, *(["names"] if self.safety else []), *self.searched]), "")
 
     @property
     def checks_safety(self) -> bool:
@@ -141,7 +147,7 @@ class FactualitySetup:
 class AnswerState:
     """An answer and what is known of it so far.
 
-    `evidence` holds the passages found for each claim by its id, best first; `subjects` the drugs that it speaks of;
+    `evidence` holds the passages found for each claim by its id, best of each source first; `subjects` its drugs;
     `unsearched` says, by the claim's id, why nothing could be searched; `no_claims` why claims could not be extracted.
     `safety` has the passages of labels that the answer is checked against, a text where they could not be found or the
     check has no usable reply; `flags` are what they contradict, and `dropped_flags` counts those that are not verbatim.
@@ -175,8 +181,10 @@ class AnswerState:
         stand-in and the reference statements."""
         pairs = list[PairToJudge]()
         for claim in self.claims:
-            found = self.evidence.get(claim.id, ())
-            pairs += [self._pair(claim, passage, "evidence", rank, engine) for rank, passage in enumerate(found, 1)]
+            ranks = Counter[str]()  # in each source
+            for passage in self.evidence.get(claim.id, ()):
+                ranks[passage.source] += 1
+                pairs.append(self._pair(claim, passage, "evidence", ranks[passage.source], engine))
         if not main:
             return pairs
         if self.stand_in is not None:
@@ -213,11 +221,12 @@ def factuality_steps(spec: FactualitySetup, *, planned: bool = False) -> list[St
     """Return the steps of a run; for a plan, those that lead to requests. Those that need no model come last, so that
     they run beside the others."""
     k = spec.scoring.k
-    search = partial(search_pubmed, k, spec.years) if spec.from_pubmed else partial(find_evidence, k)
     claims = spec.address(spec.claims)
     ask_claims = claims.step("claims", partial(_ask_claims, claims))
     steps: list[Step[AnswerState]] = [extract_claims if spec.claims == Baseline.name else ask_claims]
-    steps.append(ResourceStep("search", search))
+    steps += [ResourceStep("search", partial(find_evidence, k, resource)) for resource in spec.searched]
+    if spec.from_pubmed:
+        steps.append(ResourceStep("search", partial(search_pubmed, k, spec.years)))
     if spec.names_from and not planned:
         steps.append(ResourceStep("subjects", partial(find_subjects, spec.names_from)))
     if spec.measures_similarity and not planned:
@@ -252,9 +261,9 @@ def _ask_claims(address: Address, state: AnswerState) -> Asking:
     state.set_claims(parsed[0] if parsed else [])
 
 
-async def find_evidence(k: int, states: Sequence[AnswerState], context: StepContext) -> None:
-    """Find evidence for the claims in the source that the resource `evidence` holds."""
-    calls = (context.call("evidence", "find", batch, k) for batch in batches(_queries(states), _QUERIES_PER_CALL))
+async def find_evidence(k: int, resource: str, states: Sequence[AnswerState], context: StepContext) -> None:
+    """Find evidence for the claims in the source that a resource holds."""
+    calls = (context.call(resource, "find", batch, k) for batch in batches(_queries(states), _QUERIES_PER_CALL))
     found = await asyncio.gather(*calls)
     _set_evidence(states, (passages for piece in found for passages in piece))
 
@@ -284,7 +293,7 @@ def _set_evidence(states: Sequence[AnswerState], found: Iterator[list[Evidence] 
             if isinstance(passages, str):
                 state.unsearched[claim.id] = passages
             else:
-                state.evidence[claim.id] = passages
+                state.evidence[claim.id] = [*state.evidence.get(claim.id, ()), *passages]
 
 
 async def find_subjects(resource: str, states: Sequence[AnswerState], context: StepContext) -> None:

@@ -255,7 +255,10 @@ def factuality_page(
         by_rules=method.claims == BY_RULES,
         unscored=[(reason_name(why).rstrip("."), rows) for why, rows in tally.reasons.most_common(5)],
         without_fas=[(unscored_name(why).partition(": ")[2], rows) for why, rows in tally.without_fas.most_common(5)],
-        evidence=PAGE_WORDS["evidence_kinds"].get(method.evidence.partition(":")[0], "Passages"),
+        evidence="; ".join(
+            PAGE_WORDS["evidence_kinds"].get(source.partition(":")[0], "Passages")
+            for source in method.evidence.split(", ")
+        ),
         engine_notes=engine_notes(method),
         fas=fas_title(method),
         correlations=[(metric_name(name), of_all[name]) for name in in_paper if name in of_all],

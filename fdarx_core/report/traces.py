@@ -5,16 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from fdarx_core.llm import ResponseStore
-from fdarx_core.records import Grade, JudgeVerdict, Passage, Prediction, QuestionAnswer, Reject, SettingProgress
+from fdarx_core.records import (
+    CheckedAnswer,
+    Grade,
+    JudgeVerdict,
+    Passage,
+    Prediction,
+    QuestionAnswer,
+    Reject,
+    SettingProgress,
+)
 from fdarx_core.report.page_engine import render_page
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_where
 from fdarx_core.storage.splits import TEST, Splits
 
 
 def trace_text(trace: dict[str, Any]) -> str:
-    """Return what `build_trace` or `evaluation_trace` returns as text, with a line break at its end."""
-    template = "trace_evaluation.txt.j2" if "predictions" in trace else "trace_build.txt.j2"
-    return render_page(template, **trace).rstrip("\n") + "\n"
+    """Return what `build_trace`, `evaluation_trace` or `factuality_trace` returns as text, which ends its last line."""
+    kind = "evaluation" if "predictions" in trace else "factuality" if "answers" in trace else "build"
+    return render_page(f"trace_{kind}.txt.j2", **trace).rstrip("\n") + "\n"
 
 
 def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
@@ -69,3 +78,17 @@ def evaluation_trace(run: RunDirectory, question_id: str) -> dict[str, Any]:
             predictions += [{"prediction": row, "grade": grades.get(row.id)} for row in of_question]
     split = run.info()["benchmark"].get("split", TEST)
     return {"question": question, "split": split, "gold": gold, "predictions": predictions}
+
+
+def factuality_trace(run: RunDirectory, id: str) -> dict[str, Any]:
+    """Return the answers to a question, or one answer, by its id: each with its claims, verdicts and deciding passages.
+
+    Raises StorageError where there is none with this id.
+    """
+    checked = (row for part in run.parts("answers") for row in read_records(part, CheckedAnswer))
+    answers = [row for row in checked if id in (row.question_id, row.id)]
+    if not answers:
+        raise StorageError(f"{run.root} has no question or answer {id!r}; their ids are on report.html and in answers/")
+    claims = run.claims().sort_values("number")
+    rows = {row.id: claims[claims["answer_id"] == row.id].to_dict("records") for row in answers}
+    return {"question": answers[0].question, "answers": [{"answer": row, "claims": rows[row.id]} for row in answers]}

@@ -14,7 +14,6 @@ from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchFilesConf
 from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
-    from fdarx_core.factuality.evidence.sources import EvidenceSource
     from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
     from fdarx_core.storage.checked_answers import AnswerSummary, ReferenceStatements
@@ -33,9 +32,9 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     predictions: Names = Field(min_length=1)
     """answers to check: files (jsonl, json, csv, parquet) with a question and an answer in each row, or finished runs
     of `fdarx evaluate` or `fdarx evaluate-rag`"""
-    evidence: str
-    """source of evidence: labels:RUN (passages of the question's own label in a build), all-labels:RUN, index:INDEX (of
-    `fdarx index`), file:PATH (rows of texts), or pubmed"""
+    evidence: Names = Field(min_length=1)
+    """sources of evidence: labels:RUN (passages of the question's own label in a build), all-labels:RUN, index:INDEX
+    (of `fdarx index`), file:PATH (rows of texts), and pubmed; each gives its passages for a claim"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     references: Names = Field(default_factory=list)
@@ -57,7 +56,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     threshold: float = Field(0.7, gt=0, le=1)
     """minimum probability with which a passage decides a claim"""
     k: int = Field(5, ge=1, le=100)
-    """passages for each claim"""
+    """passages for each claim, of each source of evidence"""
     weights: str = "0.3,0.4,0.3"
     """weights of similarity, support and absence of contradiction in FAS; their sum must be 1"""
     least_coverage: float = Field(0.5, ge=0, le=1)
@@ -89,18 +88,23 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     resamples: int = Field(10_000, ge=100)
     """number of bootstrap resamples; more give more stable intervals"""
 
-    @field_validator("weights", "years", "evidence", mode="after")
+    @field_validator("evidence", mode="after")
+    @classmethod
+    def _of_different_kinds(cls, sources: list[str]) -> list[str]:
+        from fdarx_core.factuality.evidence.sources import parse_evidence
+
+        kinds = [parse_evidence(source)[0].removeprefix("all-") for source in sources]
+        if twice := next((kind for kind in kinds if kinds.count(kind) > 1), ""):
+            raise ValueError(f"two sources are of the kind {twice}; give one of each kind, which verdicts name")
+        return sources
+
+    @field_validator("weights", "years", mode="after")
     @classmethod
     def _readable(cls, text: str, info: ValidationInfo) -> str:
         # importing these takes longer than showing help may
-        from fdarx_core.factuality.evidence.sources import parse_evidence
         from fdarx_core.factuality.scores import Weights
 
-        readers: dict[str | None, Callable[[str], object]] = {
-            "weights": Weights.read,
-            "years": first_and_last,
-            "evidence": parse_evidence,
-        }
+        readers: dict[str | None, Callable[[str], object]] = {"weights": Weights.read, "years": first_and_last}
         readers[info.field_name](text)
         return text
 
@@ -132,14 +136,15 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         pubmed = PubMedSettings.model_validate({name: value for name, value in entrez.items() if value})
         others = [partial(PubMed, pubmed)] if setup.from_pubmed else []
         clients = self.client_pool(FACTUALITY_RULES, setup.used, shared_fate=False, others=others)
-        if setup.from_pubmed and setup.retriever:
+        if not setup.searched and setup.retriever:
             raise ValueError(f"--retriever {setup.retriever}: PubMed searches by itself; leave --retriever out")
-        source = None if setup.from_pubmed else open_evidence(setup.evidence, setup.directories, setup.retriever)
+        sources = {text: open_evidence(text, setup.directories, setup.retriever) for text in setup.searched.values()}
+        evidence = [dict(sources[text].identity) if text in sources else text for text in self.evidence]
         statements = read_references(self.references)
         answers = open_answers(self.predictions, statements)
         summary = answers.summary()
         chosen = summary.chosen(self.sample, self.seed)
-        source_rejects = source.rejects if source else ()
+        source_rejects = [reject for source in sources.values() for reject in source.rejects]
         rejects = [*statements.rejects, *source_rejects]
         intake = {**_counts(summary, statements, len(chosen)), "evidence_rejects": len(source_rejects)}
 
@@ -147,7 +152,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             return isinstance(row, Reject) or row.question_id in chosen
 
         return OpenedJob(
-            config=self.identity(setup, source, summary),
+            config=self.identity(setup, evidence, summary),
             make=partial(
                 FactualityEvaluation,
                 clients=clients,
@@ -186,7 +191,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         if self.rxnorm and not safety:
             raise ValueError("--rxnorm finds drugs for safety flags, which need labels: give --safety RUN")
         return FactualitySetup(
-            evidence=self.evidence,
+            evidence=tuple(self.evidence),
             retriever=self.retriever,
             engine=engine,
             compared=compared,
@@ -208,8 +213,8 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             years=first_and_last(self.years),
         )
 
-    def identity(self, setup: FactualitySetup, source: EvidenceSource | None, summary: AnswerSummary) -> dict[str, Any]:
-        """Return the options and answers that can change the results of a run; they identify it."""
+    def identity(self, setup: FactualitySetup, evidence: list[Any], summary: AnswerSummary) -> dict[str, Any]:
+        """Return the options, `evidence` and answers that can change the results of a run; they identify it."""
         from fdarx_core.labels.rxnorm import read_rxnorm
         from fdarx_core.records import content_id
 
@@ -219,7 +224,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             "rxnorm": content_id(repr(read_rxnorm(setup.rxnorm))) if setup.rxnorm else "",
             "engine_scores": {name: content_id(str(kept)) for name, kept in setup.scoring.measured.items()},
             "asked": {name: model.request_parameters for name, model in setup.used.items()},
-            "evidence": self.evidence if source is None else dict(source.identity),
+            "evidence": evidence if len(evidence) > 1 else evidence[0],
             "answers": summary.digest,
         }
 
@@ -260,8 +265,8 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.factuality.evidence.sources import parse_evidence
         from fdarx_core.storage.benchmark_reader import open_build
 
-        kind, of_evidence = parse_evidence(self.evidence)
-        place = self.safety or (of_evidence if kind in ("labels", "all-labels") else "")
+        places = {kind.removeprefix("all-"): place for kind, place in map(parse_evidence, self.evidence)}
+        place = self.safety or places.get("labels", "")
         return str(open_build(place).root) if place else ""
 
 

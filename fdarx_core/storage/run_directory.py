@@ -142,6 +142,15 @@ class RunDirectory:
         """Return the answers of an evaluation or a RAG evaluation, or those that a factuality run checked."""
         return _frame(self.table("answers" if self.info()["job"] != "evaluate" else "predictions"))
 
+    def claims(self) -> DataFrame:
+        """Return the claims of a factuality run with their verdicts and the passage that decided, and its source."""
+        verdicts, claims, evidence = (_frame(self.table(kind)) for kind in ("verdicts", "claims", "evidence"))
+        passages = evidence.drop_duplicates("id").rename(columns={"id": "evidence_id", "text": "passage"})
+        claims = claims.drop(columns="answer_id").rename(columns={"id": "claim_id", "text": "claim"})
+        columns = ["evidence_id", "source", "title", "place", "passage"]
+        found = verdicts.merge(claims, on="claim_id").merge(passages[columns], on="evidence_id", how="left")
+        return found.fillna(dict.fromkeys(columns, ""))
+
     def metrics(self) -> DataFrame:
         """Return the figures of an evaluation, a RAG evaluation or a factuality run, with their intervals."""
         return _frame(self.table("figures" if self.file("figures.parquet").exists() else "metrics"))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from fdarx_core.records import CheckedAnswer, Claim, Evidence, Figure, PairVerdict, Reject, SafetyFlag
-from fdarx_core.storage import Location, read_records
+from fdarx_core.storage import Location, RunDirectory, read_records
 from tests.factuality.entrez_server import EntrezServer, Paper
 from tests.jobs.answering_files import answer_all
-from tests.jobs.checking import NO_ANSWERS, PASSAGES, QUESTIONS, lines, made, made_files, score, scores
+from tests.jobs.checking import NO_ANSWERS, PASSAGES, QUESTIONS, WRONG, lines, made, made_files, score, scores
 from tests.jobs.evaluating import models_file, rows_of
 from tests.jobs.in_process import run_job
 from tests.labels.rrf import RXNCONSO, RXNREL
@@ -202,6 +202,42 @@ def test_pubmed_is_asked_once(tmp_path: Path, options: list[object]) -> None:
     assert [(one["task"], one["endpoint"]) for one in asked] == [("search_pubmed", "pubmed")]
     assert asked[0]["requests"] == len(claims), "a claim of both models is searched for once"
     assert len(scores(tmp_path / "run")) == 4, "two questions, two models"
+
+
+def test_verdicts_by_several_sources(tmp_path: Path, options: list[object], example_build: Path) -> None:
+    """One claim is borne out by the file alone, one by PubMed alone, one by no source; each passage has its source."""
+    out, given = tmp_path / "run", [one for one in options if not str(one).startswith(("--evidence", "file:"))]
+    texts = lines(tmp_path / "texts.jsonl", [{"text": text, "id": f"t{at}"} for at, text in enumerate(PASSAGES[:3])])
+    papers = [Paper(str(100 + at), f"On {text.split()[0]}.", text, 2020) for at, text in enumerate(PASSAGES[3:])]
+    sources = ("--evidence", f"file:{texts}", "pubmed", f"labels:{example_build}")
+    with EntrezServer(papers) as entrez:
+        done = score(out, *given, *sources, "--pubmed-url", entrez.url, "--k", 2)
+        assert done.returncode == 0, done.stderr
+        resumed = score(out, *given, *sources, "--pubmed-url", entrez.url, "--k", 2)
+        assert resumed.returncode == 0, resumed.stderr
+        other = score(out, *given, *sources[:3], "--pubmed-url", entrez.url, "--k", 2)
+        assert other.returncode == 2 and "evidence" in other.stderr
+    pairs = Counter((row.claim_id, row.rank) for row in rows_of(out, "pairs", PairVerdict) if row.kind == "evidence")
+    assert {rank for _, rank in pairs} == {1, 2} and max(pairs.values()) == 3, "k passages of each source"
+    claims = RunDirectory.open(str(out)).claims()
+    decided = claims[claims["verdict"] == "supported"].set_index("claim")
+    assert set(decided.loc[PASSAGES[1], "source"]) == {"file"} and set(decided.loc[PASSAGES[1], "place"]) == {"t1"}
+    assert set(decided.loc[PASSAGES[3], "source"]) == {"pubmed"} and decided.loc[PASSAGES[4], "place"] == "101"
+    assert (claims[claims["verdict"] == "undecided"]["claim"] == WRONG[0]).any()
+    written = claims.to_json(orient="records", lines=True), claims.to_csv()
+    assert all('"pubmed"' in text or ",pubmed," in text for text in written)
+    page = (out / "report.html").read_text()
+    assert (
+        "Rows of a file; Abstracts of PubMed; Passages of the label" in page and "best passages of each source" in page
+    )
+
+    answer = next(row for row in rows_of(out, "answers", CheckedAnswer) if row.answer == PASSAGES[4])
+    shown, told = run_job("show", out, answer.id), run_job("show", out, answer.question_id, "--json")
+    assert f"decided by pubmed: On Store., 101\n    | {PASSAGES[4]}" in shown.stdout
+    by_model = {one["answer"]["model"]: one["claims"] for one in json.loads(told.stdout)["answers"]}
+    assert by_model["careful"][0]["source"] == "pubmed" and by_model["careless"] == []
+    missing = run_job("show", out, "0123")
+    assert missing.returncode == 2 and "has no question or answer '0123'" in missing.stderr
 
 
 def test_other_answers_under_the_same_names_are_another_run(by_rules: tuple[Path, str], options: list[object]) -> None:

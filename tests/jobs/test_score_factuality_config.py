@@ -14,7 +14,7 @@ from tests.jobs.checking import lines, made_files
     ("given", "complaint"),
     [
         (("--evidence", "books:here"), "labels:RUN"),
-        (("--evidence", "file:no/such.jsonl"), "no/such.jsonl"),
+        (("--evidence", "file:no/such.jsonl"), "two sources are of the kind file; give one of each kind"),
         (("--evidence", "labels:no/such/run"), "no/such/run"),
         (("--predictions", "no/such.jsonl"), "no/such.jsonl"),
         (("--references", "no/such.jsonl"), "no/such.jsonl"),

@@ -25,7 +25,7 @@ from fdarx_core.records import CheckedAnswer, Claim, Evidence, PairVerdict, Reje
 from fdarx_core.storage import RunDirectory
 from fdarx_core.verify.language_model import JUDGE_CLAIM
 
-SPEC = FactualitySetup("pubmed", EngineSpec())
+SPEC = FactualitySetup(["pubmed"], EngineSpec())
 ANSWER = CheckedAnswer(
     *("a1", "q1", "How much?", "Take 5 mg.", "m"),
     drug="Zalvorin",
@@ -156,7 +156,7 @@ def test_a_judge_that_fails_is_no_verdict() -> None:
 
 
 FORBIDS = Evidence("s", "labels", "Zalvorin", "Do not take more than 2 mg.", "P3", "2 Dosage", "set", "Zalvorin")
-CHECKED_BY_MODEL = FactualitySetup("pubmed", EngineSpec("judge", "m"), safety="RUN")
+CHECKED_BY_MODEL = FactualitySetup(["pubmed"], EngineSpec("judge", "m"), safety="RUN")
 
 
 def checked(reply: str, passages: Sequence[Evidence] | str = (FORBIDS,)) -> tuple[AnswerState, Replies]:
