@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError
 from cyclopts.argument import ArgumentCollection
 from cyclopts.config import Dict, Env
 
@@ -66,7 +66,12 @@ _REVIEW = {
 }
 
 
-def _app() -> App:
+_LONG = ("build", "evaluate", "evaluate-rag", "factuality", "serve")
+"""Jobs with many options, whose `--help` shows the required and the common ones."""
+
+
+def _app(*, everything: bool) -> App:
+    """Return the application; `everything`: the help of a job shows all options."""
     parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
     app = App(
         name="fdarx",
@@ -75,9 +80,18 @@ def _app() -> App:
         help_format="plaintext",
         version=_version,
         default_parameter=parameter,
+        help_flags=("--help", "-h", "--help-all"),
+        group_parameters=Group("Options", sort_key=0),
     )
     for name, (target, summary) in _JOBS.items():
-        app.command(target, name=name, help=summary)
+        short: dict[str, Any] = {}
+        if name in _LONG and not everything:
+            epilogue = f"The other options: `fdarx {name} --help-all`.\n\n{_SOURCES}"
+            short = {
+                "default_parameter": Parameter.combine(parameter, Parameter(show=False)),
+                "help_epilogue": epilogue,
+            }
+        app.command(target, name=name, help=summary, **short)
     review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, judges.")
     for name, (target, summary) in _REVIEW.items():
         review.command(target, name=name, help=summary)
@@ -94,7 +108,7 @@ def _version() -> str:
 
 def reference() -> str:
     """Return the help of all jobs as a page of Markdown: where options are read from, and the options of each job."""
-    _, heading, jobs = _app().generate_docs().partition("**Commands**:")
+    _, heading, jobs = _app(everything=True).generate_docs().partition("**Commands**:")
     return f"# The command line\n\n{_HELP}\n\n{_SOURCES}\n\n{heading}{jobs}"
 
 
@@ -102,7 +116,7 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""
     words, values = _without_config(list(arguments))
-    app = _app()
+    app = _app(everything="--help-all" in words)
     jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW)]
     of_file = Dict(values, use_commands_as_keys=False, source="the file of --config")
     app.config = (partial(_read_environment, jobs), of_file)
