@@ -183,6 +183,9 @@ class RunSpec(ComputingConfig, JobSpec):
             if not (run.complete and is_current(run, opened.code_version)):
                 job = self._job(opened, run, executor, progress)
                 finish(job, job.executor.await_stopped)
+        except BaseException:
+            run.remove_if_empty()
+            raise
         finally:
             run.release()
         return RunDirectory.open(self.out)
