@@ -58,12 +58,22 @@ def test_command_line_over_environment_over_yaml_over_defaults(tmp_path: Path, m
         (["--labels", "a", "--out", "y", "--sample", "many"], "--sample: Input should be a valid integer"),
         (["--labels", "a", "--out", "y", "--sample", "0"], "--sample: Input should be greater than or equal to 1"),
         (["--labels", "a", "--out", "y", "--smaple", "3"], "Did you mean --sample?"),
+        (["--labels", "a", "--out", "x", "y"], "'y' is one value too many for --out; see `fdarx build --help`"),
+        (["--labels", "a", "--out"], "--out needs a value; see `fdarx build --help`"),
         (["--labels", "a", "--config", "absent.yaml"], "--config: cannot read absent.yaml"),
     ],
 )
 def test_a_wrong_option_is_one_clear_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     error = fails(capsys, "build", *arguments)
     assert says in error and error.startswith("error: ") and len(error.splitlines()) == 1
+
+
+def test_options_that_only_the_job_can_miss_are_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fails(capsys, "evaluate") == "error: --out is required; see `fdarx evaluate --help`\n"
+    missing = "error: --index is missing: give an index of `fdarx index`; see `fdarx serve --help`\n"
+    assert fails(capsys, "serve") == fails(capsys, "serve", "--port", "8001") == missing
+    error = fails(capsys, "factuality", "--evidence", "labels:x", "pubmed", "--predictions", "x", "--out", "y")
+    assert "'pubmed' is one value too many for --evidence" in error
 
 
 @pytest.mark.parametrize(
