@@ -28,6 +28,9 @@ define install
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps $(1) || $(PIP) --no-deps $(1)
 endef
 
+# Fails in a Python that is older than FDARx takes. An environment of such a Python is made anew.
+recent = import sys; sys.exit(sys.version_info < (3, 11))
+
 # Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
 compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
 
@@ -35,7 +38,8 @@ compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs promp
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
-	$(PYTHON) -m venv $(VENV)
+	$(if $(shell $(PYTHON) -c '$(recent)' 2> /dev/null && echo yes),,$(error $(PYTHON) is not Python 3.11 or newer; run make PYTHON=python3.11))
+	$(PYTHON) -m venv $$($(BIN)/python -c '$(recent)' 2> /dev/null || echo --clear) $(VENV)
 	$(PIP) --no-deps --requirement locks/uv.txt
 	$(call install,--requirement locks/core.txt)
 	$(call install,--editable .)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 from typing import NoReturn
-
-from fdarx_core.extras import remedy
 
 WRONG_ARGUMENT = 2
 """The exit code for everything that is wrong before work starts."""
@@ -16,6 +15,17 @@ STOPPED = 3
 """The exit code where something was left open that the same command may finish."""
 
 INTERRUPTED = 130
+
+
+def _show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print one line for Ctrl-C while modules are imported, which takes a second; show other errors as before."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("\ninterrupted", file=sys.stderr)
+    else:
+        _BEFORE(kind, error, trace)
+
+
+_BEFORE, sys.excepthook = sys.excepthook, _show_uncaught
 
 
 @contextmanager
@@ -49,6 +59,8 @@ def exit_code(job: Callable[[], object]) -> int:
             return STOPPED
         if isinstance(error, (StorageError, ModelsError, ModelMissing, PluginError)):
             stop(str(getattr(error, "cause", error)))  # Ray wraps what a worker raised
+        from fdarx_core.extras import remedy
+
         cause = getattr(error, "cause", error)
         if isinstance(cause, ModuleNotFoundError) and (line := remedy(cause)):
             stop(line)

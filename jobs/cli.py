@@ -10,9 +10,10 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, Parameter
 from cyclopts.argument import ArgumentCollection
 from cyclopts.config import Dict, Env
+from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 from jobs import exit_code, stop
 from jobs.output import json_alone
@@ -67,7 +68,12 @@ _REVIEW = {
 }
 
 
-def _app() -> App:
+_LONG = ("build", "evaluate", "evaluate-rag", "factuality", "serve")
+"""Jobs with many options, whose `--help` shows the required and the common ones."""
+
+
+def _app(*, short_help: bool = False) -> App:
+    """Return the application; `short_help`: the help of a long job leaves out options that are not common."""
     parameter = Parameter(consume_multiple=True, allow_repeating=True, negative=(), show_env_var=False)
     app = App(
         name="fdarx",
@@ -76,9 +82,15 @@ def _app() -> App:
         help_format="plaintext",
         version=_version,
         default_parameter=parameter,
+        help_flags=("--help", "-h", "--help-all"),
+        group_parameters=Group("Options", sort_key=0),
     )
     for name, (target, summary) in _JOBS.items():
-        app.command(target, name=name, help=summary)
+        short: dict[str, Any] = {}
+        if short_help and name in _LONG:
+            short["default_parameter"] = Parameter.combine(parameter, Parameter(show=False))
+            short["help_epilogue"] = f"The other options: `fdarx {name} --help-all`.\n\n{_SOURCES}"
+        app.command(target, name=name, help=summary, **short)
     review = App(name="review", help="Review a run with people: sample, import, adjudicate, export, report, judges.")
     for name, (target, summary) in _REVIEW.items():
         review.command(target, name=name, help=summary)
@@ -103,7 +115,7 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""
     words, values = _without_config(list(arguments))
-    app = _app()
+    app = _app(short_help=not {"--help", "-h"}.isdisjoint(words))
     jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW)]
     of_file = Dict(values, use_commands_as_keys=False, source="the file of --config")
     app.config = (partial(_read_environment, jobs), of_file)
@@ -134,7 +146,7 @@ def _run(words: Sequence[str]) -> object:
         from pydantic import ValidationError  # importing it takes longer than showing help may
 
         if isinstance(error, ValidationError):
-            stop(f"{_problem(error)}; see `fdarx --help`")  # of options that all have defaults
+            stop(f"{_problem(error)}; see `fdarx {words[0]} --help`")  # of options that all have defaults
         raise
 
 
@@ -219,20 +231,29 @@ def _message(error: CycloptsError, arguments: Sequence[str]) -> str:
     from pydantic import ValidationError
 
     cause = error.__cause__
-    if isinstance(error, UnknownOptionError) or not isinstance(cause, ValidationError):
-        return f"{str(error).partition(' Available commands')[0].rstrip('.')}{seen}"
-    return f"{_problem(cause, arguments)}{seen}"
+    if isinstance(cause, ValidationError) and not isinstance(error, UnknownOptionError):
+        return f"{_problem(cause, arguments)}{seen}"
+    if isinstance(error, MissingArgumentError) and error.argument:
+        lacking = f"{error.keyword} needs a value" if error.keyword else f"{error.argument.name} is required"
+        return f"{lacking}{seen}"
+    if isinstance(error, UnusedCliTokensError) and (word := (error.unused_tokens or [""])[0]) in arguments:
+        before = [one for one in arguments[: arguments.index(word)] if one.startswith("-")]
+        return f"{word!r} is one value too many{f' for {before[-1]}' if before else ''}{seen}"
+    return f"{str(error).partition(' Available commands')[0].rstrip('.')}{seen}"
 
 
 def _problem(error: ValidationError, arguments: Sequence[str] = ()) -> str:
     problem = error.errors()[0]
-    option = "--" + str(problem["loc"][0]).replace("_", "-") if problem["loc"] else "options"
+    message = problem["msg"].removeprefix("Value error, ")
+    if not problem["loc"]:  # of several options, which the message names
+        return message
+    option = "--" + str(problem["loc"][0]).replace("_", "-")
     if problem["type"] == "missing":
         options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
     wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(problem["input"]))  # no user and password of an address
-    return f"{option}: {problem['msg'].removeprefix('Value error, ')} (given: {wrong})"
+    return f"{option}: {message} (given: {wrong})"
 
 
 if __name__ == "__main__":

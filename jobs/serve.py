@@ -20,7 +20,7 @@ from cyclopts import Parameter
 
 from fdarx_core.extras import require
 from fdarx_core.specs.serve import AUTO, ServeSpec, ServiceConfig
-from jobs import stop, wrong_arguments
+from jobs import INTERRUPTED, stop, wrong_arguments
 from jobs.cli import run_as
 from jobs.progress import repeated
 from jobs.ray_session import start_local_ray
@@ -36,7 +36,10 @@ _GRACE_S = 1.0
 
 
 def serve(*, config: Annotated[ServeSpec | None, Parameter(name="*")] = None) -> int:
-    """Run the service until Ctrl-C or SIGTERM; returns its exit code: 0 ended, 2 wrong argument."""
+    """Run the service until Ctrl-C or SIGTERM; returns its exit code.
+
+    0 ended, 2 wrong argument, 130 interrupted before it was ready.
+    """
     config = config or ServeSpec()
     try:
         with wrong_arguments():
@@ -60,7 +63,8 @@ def serve(*, config: Annotated[ServeSpec | None, Parameter(name="*")] = None) ->
                 ended.wait()
         return 0
     except KeyboardInterrupt:
-        return 0
+        print("\ninterrupted before the service was ready", file=sys.stderr)
+        return INTERRUPTED
 
 
 def check_port(host: str, port: int) -> None:
@@ -109,17 +113,20 @@ def _serving(service: ServiceConfig, host: str, port: int, metrics_port: int | N
 
     for name in ("ray.serve", "ray._private.authentication.authentication_token_setup"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # routine messages
-    ended = threading.Event()
+    ended, ready = threading.Event(), False
     try:
         _start(service, host, port, metrics_port)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: ended.set())
+        ready = True
         yield ended
     finally:
-        print("ending", file=sys.stderr)
+        if ready:
+            print("ending", file=sys.stderr)
         with redirect_stderr(StringIO()), redirect_stdout(StringIO()):  # Ray tells at length of what ends as it should
-            with suppress(Exception):  # it may have died already
-                serve.shutdown()  # type: ignore[no-untyped-call]
+            if ready:
+                with suppress(Exception):  # it may have died already
+                    serve.shutdown()  # type: ignore[no-untyped-call]
             ray.shutdown()
 
 

@@ -59,6 +59,7 @@ def ending(run: RunDirectory) -> Iterator[None]:
     except BaseException as error:
         if run.info()["status"] == "running":
             run.stop("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        run.remove_if_empty()
         raise
     finally:
         run.release()

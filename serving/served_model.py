@@ -11,8 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
-from fdarx_core.llm.model_config import read_yaml
-from fdarx_core.llm.prompts import validation_message
+from fdarx_core.llm.model_config import fields_message, read_yaml
 
 
 class _Description(BaseModel):
@@ -190,7 +189,7 @@ class ServedModel(_Description):
         try:
             self.client_config("http://localhost:8000")
         except ValidationError as error:
-            raise ValueError(f"ask: {validation_message(error)}") from None
+            raise ValueError(f"ask: {fields_message(error, ModelConfig.model_fields)}") from None
         return self
 
     @property
@@ -266,8 +265,7 @@ def load_served(path: str | os.PathLike[str]) -> ServedModel:
     try:
         model = ServedModel.model_validate(fields)
     except ValidationError as error:
-        known = ", ".join(ServedModel.model_fields)
-        raise ModelsError(f"{path}: {validation_message(error)}; the fields are {known}") from None
+        raise ModelsError(f"{path}: {fields_message(error, ServedModel.model_fields)}") from None
     changes: dict[str, Any] = {"model": _resolved(Path(path).parent, model.model)}
     if model.adapters:
         folder = _resolved(Path(path).parent, model.adapters.path)

@@ -32,6 +32,10 @@ _ENCODING = re.compile(
     rb"""<\?xml[^>]*encoding=["']((?:utf-?|ucs-?|iso-10646-ucs-)(?:16|32|2|4)[a-z]*)""", re.IGNORECASE
 )
 """The declaration of an encoding in which each character has at least two bytes."""
+_REMEDIES = {
+    "wrong_encoding": "; save it as UTF-8, or declare its encoding in its first line",
+    "not_xml": "; labels are XML files in SPL",
+}
 _NO_DOCTYPE = "the file declares a document type; SPL files have none"
 
 _SYMBOL_FONT = {0xF0B7: "•", 0xF0A7: "•", 0xF0B1: "±", 0xF0B3: "≥", 0xF0A3: "≤", 0xF06D: "μ", 0xF0B0: "°", 0xF0B4: "×"}
@@ -76,7 +80,8 @@ def parse_xml(data: bytes, *tags: str) -> tuple[Element, list[Element]]:
         if (declared_as := _ENCODING.search(data, 0, 200)) and b"\0" not in data[:200]:
             name = declared_as[1].decode().upper()
             raise BadDocument("wrong_encoding", f"the file declares {name}, and its bytes are UTF-8 or ASCII") from None
-        raise BadDocument(_syntax_reason(data, error), str(error)) from None
+        reason = _syntax_reason(data, error)
+        raise BadDocument(reason, f"{error.msg}{_REMEDIES.get(reason, '')}") from None
     except (LookupError, ValueError) as error:
         raise BadDocument("wrong_encoding", str(error)) from None
     if root.getroottree().docinfo.internalDTD is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -32,6 +33,7 @@ many labels, 3.7 to 4.6 on most single ones, 4.4 to 4.7 on short questions and a
 _KINDS = ("openai", "anthropic")
 KINDS_GROUP = "fdarx.model_kinds"
 """The entry point group by which other packages add APIs; each entry point names an `OpenAIFormat`."""
+_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty")
 FRAME_TOKENS = 4
 """Tokens that a chat template adds to each message."""
 
@@ -290,14 +292,27 @@ def model_config(fields: Any, where: str, *, check_access: bool = True) -> Model
     try:
         model = ModelConfig.model_validate(fields)
     except ValidationError as error:
-        known = ", ".join(ModelConfig.model_fields)
-        raise ModelsError(f"{where}: {validation_message(error)}; the fields are {known}") from None
+        raise ModelsError(f"{where}: {fields_message(error, ModelConfig.model_fields)}") from None
     try:
         if check_access:
             model.check_access()
     except ValueError as error:
         raise ModelsError(f"{where}: {error}") from None
     return model
+
+
+def fields_message(error: ValidationError, known: Collection[str]) -> str:
+    """Return what is wrong with the fields of a model, on one line. For an unknown field, it is the right place."""
+    unknown = [str(fault["loc"][0]) for fault in error.errors() if fault["type"] == "extra_forbidden"]
+    name = next((name for name in unknown if name not in known), None)
+    if name is None:
+        return validation_message(error)
+    if "sampling" in known and name in _SAMPLING:
+        return f"there is no field {name}; write it under sampling: {{{name}: ...}}"
+    close = get_close_matches(name, known, n=1, cutoff=0.8)
+    return f"there is no field {name}; " + (
+        f"did you mean {close[0]}?" if close else f"the fields are {', '.join(known)}"
+    )
 
 
 def read_yaml(path: str | os.PathLike[str], what: str) -> Any:

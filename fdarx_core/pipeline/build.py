@@ -281,10 +281,12 @@ class Build(PipelineJob):
         if not chosen:
             reasons = Counter(reject.reason for reject in rejects)
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-            raise EmptySelection(
-                f"no label is left to build from ({listed or 'no document was found'}); see --document-types, "
-                "--exclude-routes and --set-ids"
-            )
+            message = f"no label is left to build from ({listed or 'no document was found'})"
+            if unusable := [reject for reject in rejects if reject.stage != "select"]:
+                message += f": {unusable[0].source or unusable[0].id}: {unusable[0].detail}"
+            if len(unusable) < len(rejects):
+                message += "; see --document-types, --exclude-routes and --set-ids"
+            raise EmptySelection(message)
         return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {label.set_id for label in found}))
 
     def check_labels(self) -> None:

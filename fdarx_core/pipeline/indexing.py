@@ -258,6 +258,11 @@ class Indexing:
 
     def _commit(self, remove: Collection[str]) -> Manifest:
         self._tell_read(self.documents)  # where not all are labels, their number is known only now
+        if self.rejects and not self._segments and not self._entries:
+            first = self.rejects[0]
+            if self.place.is_empty():
+                self.place.delete_tree()
+            raise ValueError(f"there is no document to index: {first.source or first.id}: {first.detail}")
         return IndexStore(self.place).commit(
             [name for _, name in sorted(self._segments.items())],
             inputs=self._indexed,

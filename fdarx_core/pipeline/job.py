@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from fdarx_core.llm import ModelConfig, ResponseStore, ledger
+from fdarx_core.llm import AskingStopped, ModelConfig, ResponseStore, ledger
 from fdarx_core.llm.batch_files import unanswered_files
 from fdarx_core.pipeline.asking import ClientPool, PlanRow, add_up
 from fdarx_core.pipeline.executor import Executor, PartResult, Stages, Work
@@ -105,20 +105,24 @@ class PipelineJob(ABC):
     def run_all(self) -> dict[str, Any]:
         """Do all remaining work. Return the content of `run.json`.
 
-        The status of the run is "incomplete" after transient failures; run the job again to resume it.
+        The status of the run is "incomplete" after transient failures; run the job again to resume it. Raises
+        AskingStopped where no part could be made, since a model gives no replies (wrong key, server down).
         """
         self.prepare(planned=False)
         _return_freed_memory()
         ended: dict[str, str] = {}
+        made = 0
         with self.timed(self.phase):
             for stages in self.phases():
-                ended |= self._make(stages)
+                made += self._make(stages, ended)
                 _return_freed_memory()
                 if ended:
                     break
         if ended and self.clients.batch_files:
             for line in unanswered_files(Location(self.clients.batch_files)):
                 self.tell(line)
+        if ended and not made and not (self.clients.batch or self.clients.batch_files):
+            raise AskingStopped(next(iter(ended.values())))
         return self.publish(ended)
 
     def plan(self) -> list[PlanRow]:
@@ -190,25 +194,25 @@ class PipelineJob(ABC):
             summary["result"] = write({**self.run.info(), **summary})
         return self.end(summary, complete=not why)
 
-    def _make(self, stages: Stages) -> dict[str, str]:
-        """Make the remaining parts. Return the reason for each stage that stopped sending requests early."""
+    def _make(self, stages: Stages, ended: dict[str, str]) -> int:
+        """Make the remaining parts; return how many are made then. Add to `ended` why a stage stopped asking early."""
         left = []
         for stage, parts in stages:
             finished = self.finished(stage.name, [part.number for part in parts])
             left.append((stage, [part for part in parts if part.number not in finished]))
         total = sum(len(parts) for _, parts in stages)
-        done = total - sum(len(parts) for _, parts in left)
+        made = done = total - sum(len(parts) for _, parts in left)
         self.show(done, total)
-        ended: dict[str, str] = {}
         if done < total:
             store = store_of(self.run, self.reuse)
             store.compact(prune=True)
             for result in self.executor.run(self.work(left, store, planned=False)):
                 done += result.part is not None
+                made += result.part is not None and not result.ended
                 if result.ended:
                     ended.setdefault(result.stage, result.ended)
                 self.show(done, total, result)
-        return ended
+        return made
 
 
 def _return_freed_memory() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, field_validator
 
-from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchConfig, Names, check_roles
+from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchConfig, Common, Names, check_roles
 from fdarx_core.specs.running import AskingSpec, OpenedJob, no_progress
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -51,12 +51,12 @@ class BuildSpec(BatchConfig, AskingSpec):
     """SPL XML files, folders, globs, zips and DailyMed bulk releases, on disk or s3://"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
-    sample: int | None = Field(None, ge=1)
+    sample: Common[int | None] = Field(None, ge=1)
     """number of labels, drawn at random after selection (all)"""
-    per_drug: int | None = Field(None, ge=1)
+    per_drug: Common[int | None] = Field(None, ge=1)
     """largest number of labels of one drug (set of active moieties), drawn at random; labels of one drug repeat each
     other (all)"""
-    seed: int = 0
+    seed: Common[int] = 0
     """random seed; the same seed gives the same benchmark"""
     dev_drugs: int | None = Field(None, ge=0)
     """number of drugs whose labels make the dev split, for prompts and few-shot examples, with at most a tenth of the
@@ -67,7 +67,7 @@ class BuildSpec(BatchConfig, AskingSpec):
     """LOINC codes of the document types to use; 34391-3 is human prescription"""
     exclude_routes: list[str] = Field(["topical", "irrigation", "intradermal", "inhalation"])
     """leave out labels with a route that contains one of these words; `none` leaves none out"""
-    passages: int = Field(16, ge=0)
+    passages: Common[int] = Field(16, ge=0)
     """passages per label for factual questions; a model needs one request for each"""
     pairs_per_passage: int = Field(3, ge=1, le=10)
     """question-answer pairs to request for each passage"""
@@ -81,16 +81,16 @@ class BuildSpec(BatchConfig, AskingSpec):
     transfers: int = Field(12, ge=0)
     """largest number of questions per label that a model wrote on labels of the same drug or of similar drugs, and that
     the label does not answer; each needs a request to each judge of support and quality, and one to the reader"""
-    models: str | None = None
+    models: Common[str | None] = None
     """YAML file that lists models on servers, see docs/models.md; API keys are read from the environment"""
-    generator: str = "baseline"
+    generator: Common[str] = "baseline"
     """model that writes the questions: a name of --models, or baseline (template questions from the structure of the
     labels, which need no model)"""
-    reader: str | None = None
+    reader: Common[str | None] = None
     """model that answers each question again, without knowing its answer: from its passages, from the whole label and
     from nothing; a question is dropped where the answers differ; none leaves this out (the generator, if it is a
     model; another model finds more faults)"""
-    judge: Names = Field([])
+    judge: Common[Names] = Field([])
     """models that judge relevance, support and quality, with up to three requests per question and vote; a stronger
     model drops more weak questions; of several models the majority decides; none leaves this out, and the questions are
     published as not judged (the generator, if it is a model; another model is less partial)"""

@@ -16,7 +16,9 @@ from fdarx_core.specs.options import (
     HOW,
     PRESENTATION,
     BatchConfig,
+    Common,
     Names,
+    Required,
     check_names,
     check_roles,
     one_of,
@@ -44,31 +46,31 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
     job: ClassVar[str] = "evaluate"
     by_content: ClassVar[frozenset[str]] = frozenset({"benchmark"})
 
-    benchmark: str = ""
+    benchmark: Required[str] = ""
     """benchmark (required, except with --regrade): a run of `fdarx build`, or a folder (or file) with qa*.jsonl and
     labels.jsonl in FDARxBench's published format, on disk or s3://; or such a dataset on the Hugging Face Hub,
     hf://USER/NAME[@REVISION]"""
-    split: Literal["test", "dev", "all"] = "test"
+    split: Common[Literal["test", "dev", "all"]] = "test"
     """questions to ask: those of the test or the dev split of the benchmark, or all; report results on `test`"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
-    models: Names = Field([BASELINE])
+    models: Common[Names] = Field([BASELINE])
     """models to evaluate: `baseline` (built-in rules), and YAML files that list models on servers, see
     docs/models.md"""
-    deploy: list[str] = Field(default_factory=list)
+    deploy: Common[list[str]] = Field(default_factory=list)
     """models to deploy and evaluate as well, one YAML file per model, see docs/serving-models.md; each is removed when
     its questions are answered"""
-    only: Names = Field(default_factory=list)
+    only: Common[Names] = Field(default_factory=list)
     """evaluate only these models of the files (all except the judge)"""
-    predictions: str | None = None
+    predictions: Common[str | None] = None
     """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md; or logs of
     inspect or lm-eval, see docs/harnesses.md; with --regrade, a run of `fdarx evaluate`"""
     regrade: str | None = None
     """grade the answers of the evaluation in --predictions again with this judge, a name of --models or baseline; only
     the judge is asked"""
-    settings: Annotated[Names, one_of(_SETTINGS, "setting")] = Field(list(_SETTINGS))
+    settings: Common[Annotated[Names, one_of(_SETTINGS, "setting")]] = Field(list(_SETTINGS))
     """evidence to show: closed_book, full_label, oracle, retrieved; separated by commas or spaces"""
-    retrievers: Names = Field(["bm25"])
+    retrievers: Common[Names] = Field(["bm25"])
     """what finds passages: bm25, tfidf, cosine, recontriever, hybrid, or one of an installed package, each also with
     +rerank; they are compared with each other whatever the settings"""
     retrieval_scope: Literal["label", "corpus"] = "label"
@@ -77,7 +79,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
     """number of passages in the setting `retrieved`"""
     label_chars: int | None = Field(None, ge=1)
     """maximum number of characters of a label's text; FDARxBench's published code uses 16000 (complete text)"""
-    judge: str = BASELINE
+    judge: Common[str] = BASELINE
     """model that grades: a name of --models, or baseline (built-in rules, not a language model)"""
     cosine_model: str | None = None
     """local directory of a sentence-transformers model for cosine (all-MiniLM-L6-v2, if installed)"""
@@ -85,7 +87,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
     """local directory of ReContriever, or another Contriever"""
     reranker_model: str | None = None
     """local directory of a BGE reranker, for +rerank"""
-    sample: int | None = Field(None, ge=1)
+    sample: Common[int | None] = Field(None, ge=1)
     """number of labels to evaluate on, drawn at random (all)"""
 
     _metrics: tuple[AnswerFunction | Metric, ...] = PrivateAttr(default=())

@@ -20,7 +20,16 @@ from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import RagQuestion, content_id
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
-from fdarx_core.specs.options import HOW, PRESENTATION, BatchFilesConfig, Names, RolesConfig, check_roles, one_of
+from fdarx_core.specs.options import (
+    HOW,
+    PRESENTATION,
+    BatchFilesConfig,
+    Common,
+    Names,
+    RolesConfig,
+    check_roles,
+    one_of,
+)
 from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 from fdarx_core.storage import Location
 
@@ -44,15 +53,15 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
     and, if known, the title of the document with the answer"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
-    judge: str = Baseline.name
+    judge: Common[str] = Baseline.name
     """model that judges contexts: a name of --models, or baseline (exact matching, no language model)"""
-    strategies: Annotated[Names, one_of(ALL_STRATEGIES, "strategy")] = Field(
+    strategies: Common[Annotated[Names, one_of(ALL_STRATEGIES, "strategy")]] = Field(
         list(ALL_STRATEGIES), description=f"any of {', '.join(ALL_STRATEGIES)}; the last two are ablations"
     )
     postprocess: Annotated[Names, one_of(POSTPROCESSORS, "post-processing")] = Field(
         default_factory=list, description=f"any of {', '.join(POSTPROCESSORS)} (all whose models are available)"
     )
-    retriever: str | None = None
+    retriever: Common[str | None] = None
     """retriever: bm25, cosine or hybrid (cosine, as in the paper; bm25 without vectors)"""
     candidates: int = Field(CANDIDATES, ge=1, le=1000)
     """chunks found for each question"""
@@ -64,7 +73,7 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
     """leave out the document that a question's title names, as in the paper's test"""
     strip_title: bool = False
     """remove `Guideline title: …`, which names the document, from the questions"""
-    sample: int | None = Field(None, ge=1)
+    sample: Common[int | None] = Field(None, ge=1)
     """number of questions, drawn at random (all)"""
 
     def open(self) -> OpenedJob:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchFilesConfig, Names, check_roles
+from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, BatchFilesConfig, Common, Names, check_roles
 from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -37,14 +37,14 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     (of `fdarx index`), file:PATH (rows of texts), and pubmed; each gives its passages for a claim"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
-    references: Names = Field(default_factory=list)
+    references: Common[Names] = Field(default_factory=list)
     """files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by question; without
     them there is no completeness, and no correlation with it"""
-    models: Names = Field(default_factory=list)
+    models: Common[Names] = Field(default_factory=list)
     """YAML files that list models, see docs/models.md"""
-    claims: str = BASELINE
+    claims: Common[str] = BASELINE
     """what extracts claims: baseline (each sentence is a claim), or a name of --models"""
-    entailment: str = Field("auto", validate_default=True)
+    entailment: Common[str] = Field("auto", validate_default=True)
     """engine that judges claims: a name of --models, which also checks the answers against labels for safety flags, an
     NLI cross-encoder's directory or name on the hub (general and biomedical name two), or exact (quotations alone);
     auto takes the model of --claims, else a cross-encoder that is on this machine (FDARX_VERIFIER names its directory),
@@ -65,10 +65,10 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     """least share of decided claims from which FAS is reported; also of statements"""
     engine_scores: Names = Field(default_factory=list)
     """files of `fdarx verify --out` with the engines' figures on marked pairs, to show with the results"""
-    safety: str | None = None
+    safety: Common[str | None] = None
     """build with the labels for safety flags, which need a language model as --entailment (that of labels:RUN and
     all-labels:RUN)"""
-    retriever: str | None = None
+    retriever: Common[str | None] = None
     """retriever of the evidence: bm25, tfidf, hybrid, or one of an installed package (hybrid where an embedding model
     is available, else bm25)"""
     cosine_model: str | None = None
@@ -83,7 +83,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     """address of Entrez, if it is not NCBI's"""
     pubmed_email: str | None = None
     """e-mail address at which NCBI can contact you before it blocks your address"""
-    sample: int | None = Field(None, ge=1)
+    sample: Common[int | None] = Field(None, ge=1)
     """number of questions whose answers are checked, drawn at random (all)"""
     resamples: int = Field(10_000, ge=100)
     """number of bootstrap resamples; more give more stable intervals"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from cyclopts import Group, Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -25,6 +25,13 @@ HOW = {"out", "models", "reuse", "max_requests", "max_cost", "plan", "batch", "b
 """Options of a job that asks models that change none of its results."""
 
 
+T = TypeVar("T")
+_REQUIRED = Parameter(group=Group("Required options", sort_key=-2), show=True)
+Required: TypeAlias = Annotated[T, _REQUIRED]
+"""An option that has a default, and is nevertheless required except in a special case, which its help text names."""
+Common: TypeAlias = Annotated[T, Parameter(group=Group("Common options", sort_key=-1), show=True)]
+"""An option that `--help` of a job in `jobs.cli` shows beside the required ones; `--help-all` shows all."""
+
 ASKING = Group("Asking models", sort_key=1)
 RUNNING = Group("Running", sort_key=2)
 _RESOURCES = Group("Resources", sort_key=3)
@@ -40,6 +47,8 @@ class JobConfig(BaseModel):
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         for field in cls.model_fields.values():
             field.description = " ".join((field.description or "").split())
+            if field.is_required() and _REQUIRED not in field.metadata:
+                field.metadata.append(_REQUIRED)
 
     quiet: Annotated[bool, Parameter(alias="-q", group=OUTPUT)] = False
     """show no progress"""
@@ -52,7 +61,7 @@ class JobConfig(BaseModel):
 class ComputingConfig(JobConfig):
     """The resources of this machine that a job uses."""
 
-    cpus: Annotated[int | None, Parameter(group=_RESOURCES)] = Field(None, ge=1)
+    cpus: Annotated[Common[int | None], Parameter(group=_RESOURCES)] = Field(None, ge=1)
     """number of CPUs of this machine to use (all); on a cluster, the CPUs to ask for, also of machines that are still
     to be added (those that are there, and more and more of them while tasks wait)"""
 
@@ -188,7 +197,7 @@ class ModelRoles(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    answerer: str = BASELINE
+    answerer: Common[str] = BASELINE
     """model that answers from the passages: a name of --models"""
     hypothesis: str | None = None
     """model that writes hypothetical answers; a model tuned on the domain is best (the answerer)"""
@@ -198,7 +207,7 @@ class ModelRoles(BaseModel):
     """model of the scoring agent of the post-processing (the answerer)"""
     cosine_model: str | None = None
     """local directory of the index's embedding model (all-MiniLM-L6-v2, if installed)"""
-    reranker_model: str | None = None
+    reranker_model: Common[str | None] = None
     """local directory of a BGE reranker; without it, reranking is not available"""
 
     @property
@@ -215,7 +224,7 @@ class ModelRoles(BaseModel):
 class RolesConfig(ModelRoles, JobConfig):
     """The models, and the role of each."""
 
-    models: Names = Field([BASELINE])
+    models: Common[Names] = Field([BASELINE])
     """`baseline` (built-in rules), and YAML files that list models, see docs/models.md"""
 
 

@@ -18,6 +18,7 @@ from fdarx_core.specs.options import (
     BASELINE,
     RUNNING,
     BertscoreConfig,
+    Common,
     ComputingConfig,
     JobConfig,
     RunningConfig,
@@ -182,6 +183,9 @@ class RunSpec(ComputingConfig, JobSpec):
             if not (run.complete and is_current(run, opened.code_version)):
                 job = self._job(opened, run, executor, progress)
                 finish(job, job.executor.await_stopped)
+        except BaseException:
+            run.remove_if_empty()
+            raise
         finally:
             run.release()
         return RunDirectory.open(self.out)
@@ -246,9 +250,9 @@ class AskingSpec(RunningConfig, RunSpec, ModelsSpec):
     """other runs whose responses are used for identical requests, which saves their cost"""
     max_requests: Annotated[int | None, Parameter(group=ASKING)] = Field(None, ge=1)
     """stop cleanly after this many requests to models; repeat the command to resume (no limit)"""
-    max_cost: Annotated[float | None, Parameter(group=ASKING)] = Field(None, gt=0)
+    max_cost: Annotated[Common[float | None], Parameter(group=ASKING)] = Field(None, gt=0)
     """stop cleanly at this cost in US dollars, by the prices in --models (no limit)"""
-    plan: Annotated[bool, Parameter(group=ASKING)] = False
+    plan: Annotated[Common[bool], Parameter(group=ASKING)] = False
     """send no requests; only print requests, tokens and cost per task and model"""
     asking_workers: Annotated[int | None, Parameter(group=RUNNING)] = Field(None, ge=1, le=64)
     """processes that send the requests on Ray, each with an equal share of the limits in --models; one sends about

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from typing_extensions import Self
 
 from fdarx_core.llm import Baseline, ModelConfig, ModelsError
-from fdarx_core.specs.options import ModelRoles, RolesConfig, check_roles
+from fdarx_core.specs.options import Common, ModelRoles, Required, RolesConfig, check_roles
 from fdarx_core.specs.running import ModelsSpec
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ServiceSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    keys_file: Path | None = None
+    keys_file: Common[Path | None] = None
     """File of API keys for /v1 and /mcp, with lines NAME:SHA-256, or NAME:SHA-256:upload for a key that may add
     documents; read at start. None: no key is required."""
     allowed_hosts: list[Annotated[str, AfterValidator(_host)]] = Field(default_factory=list)
@@ -61,7 +61,7 @@ class ServiceSettings(BaseModel):
     one of these names may use it. None given: any name with a file of keys, else localhost and IP addresses."""
     no_docs: bool = False
     """Leave out /docs and /openapi.json, which need no key."""
-    upload: bool = False
+    upload: Common[bool] = False
     """Let all clients add documents by POST /v1/documents, where no key is required; with --new-key, give the new key
     the right to."""
     upload_bytes: int = Field(32 << 20, ge=1024, le=56 << 20)
@@ -98,9 +98,9 @@ class ServiceSettings(BaseModel):
     """Maximum size of a request body. Chat clients send the whole conversation."""
     longest_question: int = Field(4000, ge=1)
     """Maximum length of a question in characters."""
-    strategy: Annotated[str, AfterValidator(_strategy)] = AUTO
+    strategy: Common[Annotated[str, AfterValidator(_strategy)]] = AUTO
     """Default strategy. auto: qa_rag where a model other than baseline writes hypothetical answers, else question."""
-    retriever: str = AUTO
+    retriever: Common[str] = AUTO
     """Default retriever; a corpus that does not offer it uses auto: hybrid where the index has vectors, else bm25."""
     postprocess: str = AUTO
     """Default post-processing. auto: rerank where the service has a reranker, else none."""
@@ -112,7 +112,7 @@ class ServiceSettings(BaseModel):
     """Engine that verifies the statements of answers, as `fdarx verify` names them: cross-encoder:DIRECTORY,
     language-model:ID@BASE_URL, exact. A model adds its time to each answer. auto: the model that answers; for baseline
     a cross-encoder that is on this machine, else exact."""
-    feedback: Path | None = None
+    feedback: Common[Path | None] = None
     """File to which readers' judgments of answers are appended, with their questions and answers, for `fdarx review
     import`. None: the page has no buttons for them."""
     feedback_bytes: int = Field(256 << 20, ge=1024)
@@ -177,18 +177,18 @@ class ServiceConfig(ModelRoles):
 class ServeSpec(ServiceSettings, RolesConfig, ModelsSpec):
     """The answering service on this machine: the options of `fdarx serve`, its own, then those of its HTTP side."""
 
-    index: list[str] = Field(default_factory=list)
-    """[NAME=]INDEX, one or more indexes of `fdarx index`, on disk or s3://, and the names of their corpora (those of
-    their folders); the first is searched if a request names none"""
-    port: int = Field(8000, ge=1, le=65535)
+    index: Required[list[str]] = Field(default_factory=list)
+    """[NAME=]INDEX (required, except with --new-key): one or more indexes of `fdarx index`, on disk or s3://, and the
+    names of their corpora (those of their folders); the first is searched if a request names none"""
+    port: Common[int] = Field(8000, ge=1, le=65535)
     """port of the service"""
-    host: str = "127.0.0.1"
+    host: Common[str] = "127.0.0.1"
     """address of the service; with 0.0.0.0 other machines can use it, so set keys"""
     replicas: int = Field(1, ge=1)
     """number of processes for each of HTTP, search and models; more use more cores, and more memory for indexes"""
     poll_s: float = Field(3.0, gt=0)
     """seconds between checks for a newer version of an index"""
-    log: str | None = None
+    log: Common[str | None] = None
     """file for the log of requests, one line of JSON each (Ray's own logs)"""
     metrics_port: int | None = Field(None, ge=1, le=65535)
     """port for Prometheus on this machine (a free port); other machines do not reach it"""

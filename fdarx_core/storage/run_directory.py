@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import webbrowser
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from heapq import merge
@@ -183,6 +184,12 @@ class RunDirectory:
     def stop(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """Write to `run.json` how the run ended early ("interrupted", "failed", "incomplete"), and a summary."""
         self._write({**self.info(), **(summary or {}), "status": status, "stopped": _now()})
+
+    def remove_if_empty(self) -> None:
+        """Remove the folder of a new run whose job ended before it wrote anything but `run.json`."""
+        with suppress(StorageError):  # a run needs no permission to delete
+            if not self.resumed and [file.name for file in self.root.list(recursive=True)] == ["run.json"]:
+                self.root.delete_tree()
 
     def release(self) -> None:
         """Let other jobs write the run. Call it after the last write: on S3, this one cannot write any more."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from fdarx_core.records import Reject
@@ -307,7 +307,9 @@ def _members(source: Source, archive: zipfile.ZipFile, wanted: FileFilter) -> It
         found = Source(source.location, (*source.members, member.filename))
         yield as_reject(found, bad) if bad else found
     if not taken:
-        raise InputError("no_document", f"the archive holds no {wanted.plural} and no zips")
+        kinds = sorted({PurePosixPath(member.filename).suffix or "others" for member in members})
+        held = f"has no {wanted.plural} and no zips, only {', '.join(kinds[:5])}" if members else "is empty"
+        raise InputError("no_document", f"the archive {held}")
 
 
 def _is_zip(name: str) -> bool:

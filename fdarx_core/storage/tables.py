@@ -132,6 +132,8 @@ def parse_json_row(line: bytes) -> dict[str, Any]:
     try:
         row = _decoded(line.removeprefix(_BYTE_ORDER_MARK))
     except ValueError as error:
+        if "UTF-8" in str(error):
+            raise InputError("not_utf8", "the line is not in UTF-8; save the file as UTF-8") from error
         raise InputError("not_json", str(error)) from error
     if not isinstance(row, dict):
         raise InputError("not_an_object", f"the line holds a {type(row).__name__}, not an object with keys")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,17 @@ from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.in_process import run_job
 
 SMALL = ("--twins", "4")
+
+
+LATIN_1 = '<?xml version="1.0" encoding="UTF-8"?>\n<a>50 µg</a>'.encode("latin-1")
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return held.getvalue()
 
 
 def command(*arguments: object) -> list[str]:
@@ -100,6 +113,29 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, arguments: list[str],
     assert done.returncode == 2
     assert len(errors) == 1 and says in errors[0]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("job", ["build", "index"])
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("empty.zip", zipped({}), "empty.zip: the archive is empty"),
+        ("cut.xml", b"", "cut.xml: it has no bytes"),
+        ("old.xml", LATIN_1, "save it as UTF-8, or declare its encoding in its first line"),
+        ("leaflets.zip", zipped({"a.pdf": b"%PDF-1.4\n"}), "only .pdf"),
+        ("notes.txt", "50 µg".encode("latin-1"), "notes.txt: "),
+    ],
+)
+def test_a_file_without_a_label_is_named_with_the_reason_and_nothing_is_left(
+    tmp_path: Path, job: str, name: str, content: bytes, says: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    given = ("--labels",) if job == "build" else ("--words-only", "--documents")
+    done = run_job(job, *given, tmp_path / name, "--out", tmp_path / "run")
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert done.returncode == 2 and len(errors) == 1, done.stderr
+    assert name in errors[0] and (says in errors[0] or job == "index")
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_interrupted_build_goes_on_to_the_same_result(built: Path, tmp_path: Path) -> None:

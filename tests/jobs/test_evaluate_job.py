@@ -241,6 +241,20 @@ def test_ctrl_c_keeps_what_was_answered(example_build: Path, server: LoopbackSer
     assert 0 <= twice <= 4
 
 
+@pytest.mark.parametrize("down", [False, True])
+def test_without_any_reply_there_is_one_error_and_no_report(
+    example_build: Path, server: LoopbackServer, tmp_path: Path, down: bool
+) -> None:
+    server.faults = lambda call: Fault(status=401, error={"message": "Incorrect API key provided"})
+    url = "http://127.0.0.1:9/v1" if down else server.openai_url
+    models = models_file(tmp_path, url, {"name": "m", "max_wait_s": 1})
+    done = evaluate(example_build, tmp_path / "run", "--models", models, "--only", "m", "--sample", 1, "--quiet")
+    assert done.returncode == 3 and done.stdout == ""
+    assert done.stderr.startswith("stopped: model m (m) at http://127.0.0.1:") and len(done.stderr.splitlines()) == 1
+    assert ("check base_url" if down else "check the key that key_env names") in done.stderr
+    assert not list(tmp_path.glob("run/*.html")) and not (tmp_path / "run/metrics.json").exists()
+
+
 def test_one_model_fails_one_is_slow_one_is_fine(example_build: Path, server: LoopbackServer, tmp_path: Path) -> None:
     def weather(call: Call) -> Fault | None:
         if call.body["model"] == "broken":

@@ -166,6 +166,15 @@ def test_what_fails_is_named_and_asked_again(index: Path, tmp_path: Path, server
     assert all(row.outcome == "answered" for row in rows_of(out, "answers", RagAnswer))
 
 
+def test_a_wrong_key_is_one_error_without_a_report(index: Path, tmp_path: Path, server: LoopbackServer) -> None:
+    server.faults = lambda call: Fault(status=401, error={"message": "Incorrect API key provided"})
+    models = models_file(tmp_path, server.openai_url, {"name": "m"})
+    done = compare(index, tmp_path / "run", "--models", models, "--answerer", "m", "--quiet")
+    assert done.returncode == 3 and done.stdout == ""
+    assert "check the key that key_env names" in done.stderr.splitlines()[-1] and done.stderr.count("model m") == 1
+    assert not (tmp_path / "run/report.html").exists()
+
+
 def test_the_right_document_may_be_left_out(index: Path, tmp_path: Path) -> None:
     done = compare(index, tmp_path / "run", "--exclude-own", "--strategies", "question", "--postprocess", "none")
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ def test_what_may_be_gone_on_with_says_so(capsys: pytest.CaptureFixture[str]) ->
     assert end_code({"status": "complete", "ended": ""}) == 0
     said = capsys.readouterr().err
     assert "stopped: 3 requests" in said and said.count("resumes the job") == 2
+
+
+def test_ctrl_c_while_modules_are_imported_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    sys.excepthook(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert capsys.readouterr().err == "\ninterrupted\n"
 
 
 def test_a_fault_of_the_program_is_not_hidden() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,12 +58,22 @@ def test_command_line_over_environment_over_yaml_over_defaults(tmp_path: Path, m
         (["--labels", "a", "--out", "y", "--sample", "many"], "--sample: Input should be a valid integer"),
         (["--labels", "a", "--out", "y", "--sample", "0"], "--sample: Input should be greater than or equal to 1"),
         (["--labels", "a", "--out", "y", "--smaple", "3"], "Did you mean --sample?"),
+        (["--labels", "a", "--out", "x", "y"], "'y' is one value too many for --out; see `fdarx build --help`"),
+        (["--labels", "a", "--out"], "--out needs a value; see `fdarx build --help`"),
         (["--labels", "a", "--config", "absent.yaml"], "--config: cannot read absent.yaml"),
     ],
 )
 def test_a_wrong_option_is_one_clear_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     error = fails(capsys, "build", *arguments)
     assert says in error and error.startswith("error: ") and len(error.splitlines()) == 1
+
+
+def test_options_that_only_the_job_can_miss_are_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert fails(capsys, "evaluate") == "error: --out is required; see `fdarx evaluate --help`\n"
+    missing = "error: --index is missing: give an index of `fdarx index`; see `fdarx serve --help`\n"
+    assert fails(capsys, "serve") == fails(capsys, "serve", "--port", "8001") == missing
+    error = fails(capsys, "factuality", "--evidence", "labels:x", "pubmed", "--predictions", "x", "--out", "y")
+    assert "'pubmed' is one value too many for --evidence" in error
 
 
 @pytest.mark.parametrize(
@@ -130,20 +141,42 @@ def test_yaml_must_hold_known_options(capsys: pytest.CaptureFixture[str], tmp_pa
 
 
 def test_help_tells_every_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["build", "--help"]) == 0
+    assert cli.main(["build", "--help-all"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     for name, field in BuildSpec.model_fields.items():
         assert "--" + name.removeprefix("as_").replace("_", "-") in shown
         assert field.description
 
 
-def test_help_begins_with_the_job_s_own_options_and_names_the_other_sources(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["build", "--help"]) == 0
+def test_help_begins_with_required_and_common_options_and_names_the_other_sources(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["build", "--help-all"]) == 0
     text = capsys.readouterr().out
-    places = [
-        text.index(one) for one in ("--labels STR", "--sample", "--max-cost", "--executor", "--json", "--config FILE")
-    ]
+    order = ("--labels STR", "--out STR", "--sample", "--twins", "--max-cost", "--executor", "--json", "--config FILE")
+    places = [text.index(one) for one in order]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("job", "first"),
+    [
+        ("build", ["labels", "out"]),
+        ("evaluate", ["benchmark", "out"]),
+        ("evaluate-rag", ["index", "questions", "out"]),
+        ("factuality", ["predictions", "evidence", "out"]),
+        ("serve", ["index"]),
+    ],
+)
+def test_short_help_has_required_options_and_few_more(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, job: str, first: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert cli.main([job, "--help"]) == 0
+    text = capsys.readouterr().out
+    shown = re.findall(r"^│[ *]+--([\w-]+)", text, flags=re.MULTILINE)
+    assert shown[: len(first)] == first and len(shown) <= 15
+    assert f"fdarx {job} --help-all" in text
 
 
 def test_a_selection_has_the_same_defaults_everywhere() -> None:

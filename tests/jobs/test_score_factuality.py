@@ -189,6 +189,17 @@ def test_what_fails_for_now_is_no_verdict_and_asked_again(
     assert scores(out)["careless", QUESTIONS[0]].unscored_claims == 0
 
 
+def test_a_wrong_key_is_one_error_without_a_report(
+    tmp_path: Path, options: list[object], server: LoopbackServer
+) -> None:
+    server.faults = lambda call: Fault(status=401, error={"message": "Incorrect API key provided"})
+    models = models_file(tmp_path, server.openai_url, {"name": "m"})
+    done = score(tmp_path / "run", *options, "--models", models, "--claims", "m", "--quiet")
+    assert done.returncode == 3 and done.stdout == ""
+    assert "check the key that key_env names" in done.stderr.splitlines()[-1] and done.stderr.count("model m") == 1
+    assert not (tmp_path / "run/report.html").exists()
+
+
 def test_pubmed_is_asked_once(tmp_path: Path, options: list[object]) -> None:
     papers = [Paper(str(100 + at), f"On {text.split()[0]}.", text, 2020) for at, text in enumerate(PASSAGES)]
     given = [one for one in options if not str(one).startswith(("--evidence", "file:"))]

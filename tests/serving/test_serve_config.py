@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,16 @@ def refused(capsys: pytest.CaptureFixture[str], *line: str) -> str:
 def test_no_index(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "--index is missing" in refused(capsys)
     assert "fdarx index" in refused(capsys, "--index", str(tmp_path))
+
+
+def test_interrupted_before_it_is_ready(
+    capsys: pytest.CaptureFixture[str], index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.serve.SERVE_VARIABLES", {})
+    monkeypatch.setattr("jobs.serve._start", lambda *_: signal.raise_signal(signal.SIGINT))
+    assert cli.main(["serve", "--index", str(index), "--port", str(free_port())]) == 130
+    told = capsys.readouterr().err
+    assert told.endswith("\ninterrupted before the service was ready\n") and "ending" not in told
 
 
 def test_damaged_index(capsys: pytest.CaptureFixture[str], index: Path) -> None:

@@ -99,7 +99,7 @@ def test_the_size_of_a_directory_is_read_from_it(tmp_path: Path) -> None:
         ({"name": "a b"}, "name: String should match"),
         ({"name": "baseline"}, "baseline is the name of the built-in rules"),
         ({"context_length": None}, "context_length: Input should be a valid integer"),
-        ({"gpus": 2}, "gpus: Extra inputs are not permitted; the fields are name, model, device"),
+        ({"gpus": 2}, "there is no field gpus; the fields are name, model, device"),
         ({"replicas": 0}, "replicas: at least 1"),
         ({"replicas": {"min": 3, "max": 2, "ongoing": 8}}, "min 3 exceeds max 2"),
         ({"device": "cpu", "accelerator": "A100"}, "cpu takes no accelerator"),
@@ -109,7 +109,7 @@ def test_the_size_of_a_directory_is_read_from_it(tmp_path: Path) -> None:
         ({"adapters": {"path": "runs/tuned"}}, "adapters.path: String should match"),
         ({"adapters": {"path": "gs://bucket/tuned"}}, "adapters.path: String should match"),
         ({"ask": {"base_url": "http://x"}}, "ask: base_url follows from the served model"),
-        ({"ask": {"max_token": 5}}, "ask: max_token: Extra inputs are not permitted"),
+        ({"ask": {"max_token": 5}}, "ask: there is no field max_token; did you mean max_tokens?"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_field(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
