@@ -30,6 +30,7 @@ from fdarx_core.evaluation.metrics import (
     ANSWERABLE,
     HALLUCINATIONS,
     JUDGED,
+    SUPPORTED,
     Mask,
     Metric,
     ScoreColumns,
@@ -182,6 +183,7 @@ def compared_metrics() -> MetricGroups:
         ("refusal_f1", "all"),
         *((HALLUCINATIONS, group) for group in ("answerable", *UNANSWERABLE_TYPES, "all")),
         *((HALLUCINATIONS, topic) for topic in TOPICS),
+        (SUPPORTED, "all"),
     )
 
 
