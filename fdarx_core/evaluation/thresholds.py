@@ -1,0 +1,114 @@
+"""Thresholds of metrics, for continuous integration: what each model of a run must reach in each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from os import PathLike
+from typing import NamedTuple, TypeVar
+from xml.etree import ElementTree
+
+from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, AnswerFunction, Metric, added_metrics
+from fdarx_core.records import Figure
+from fdarx_core.storage import RunDirectory, read_records
+
+BoundsT = TypeVar("BoundsT", bound=Mapping[str, float])
+Bounds = Mapping[str, float]
+"""The bound of each metric; `oracle/accuracy` is that of a setting, a model or a retriever alone."""
+
+
+class ThresholdResult(NamedTuple):
+    """A metric of a model in a setting (`cell`) against its bound; `fault` says why it misses it, "" if it does not."""
+
+    cell: str
+    metric: str
+    fault: str
+
+
+def read_bounds(options: Iterable[str], metrics: Sequence[AnswerFunction | Metric] = ()) -> dict[str, float]:
+    """Return the bounds of options METRIC=NUMBER; `metrics` are those of a caller.
+
+    Raises ValueError for another form, and for a metric that there is not.
+    """
+    try:
+        bounds = {name.strip(): float(number) for name, _, number in (option.partition("=") for option in options)}
+    except ValueError as error:
+        raise ValueError(f"write thresholds as METRIC=NUMBER, such as accuracy=0.8 ({error})") from error
+    return _known(bounds, added_metrics(tuple(metrics)))
+
+
+def _known(bounds: BoundsT, added: Iterable[str]) -> BoundsT:
+    names = [*SCORE_METRICS, *RETRIEVAL_METRICS, *added]
+    for name in (full.rpartition("/")[2] for full in bounds):
+        if name not in names:
+            [close] = get_close_matches(name, names, n=1, cutoff=0.0)
+            raise ValueError(f"there is no metric {name} for a threshold; did you mean {close}?")
+    return bounds
+
+
+def check_thresholds(run: RunDirectory, under: Bounds, over: Bounds) -> list[ThresholdResult]:
+    """Return the result of each bound for each model and setting of a finished run that has the metric.
+
+    The value is that of all questions, or of the answerable ones for a metric of these alone. A value below its bound
+    in `under` or above that in `over` misses it. Raises ValueError for a metric that there is not.
+    """
+    figures = [one for one in read_records(run.file("metrics.parquet"), Figure) if one.keys["group_by"] == "type"]
+    names = {*added_metrics(), *(one.metric for one in figures)}
+    return [
+        *_results(figures, _known(under, names), "at least", 1),
+        *_results(figures, _known(over, names), "at most", -1),
+    ]
+
+
+def _results(figures: Sequence[Figure], bounds: Bounds, needed: str, sign: int) -> Iterator[ThresholdResult]:
+    for full, bound in bounds.items():
+        *where, metric = full.split("/")
+        cells: dict[CellKey, Figure] = {}
+        for one in sorted(figures, key=lambda figure: figure.keys["group"] == "all"):
+            cell = CellKey(*(one.keys[name] for name in CellKey._fields))
+            if one.metric == metric and one.keys["group"] in ("answerable", "all") and {*where} <= {*cell}:
+                cells[cell] = one
+        wanted = f"{metric} {needed} {bound:g}"
+        if not cells:
+            yield ThresholdResult("", wanted, f"{full} has no value: no answer of this run can have it")
+        for cell, one in cells.items():
+            fault = ""
+            if one.value is None:
+                fault = f"{cell}: {metric} has no value: {one.unscored:,} answers have no verdict"
+            elif sign * (one.value - bound) < 0:
+                fault = f"{cell}: {metric} is {one.value:.4g}, and must be {needed} {bound:g}"
+            yield ThresholdResult(str(cell), wanted, fault)
+
+
+def junit_report(name: str, results: Sequence[ThresholdResult]) -> str:
+    """Return results as JUnit XML, each a test case of the suite `name`."""
+    failures = sum(bool(one.fault) for one in results)
+    suite = ElementTree.Element("testsuite", name=name, tests=str(len(results)), failures=str(failures))
+    for one in results:
+        case = ElementTree.SubElement(suite, "testcase", classname=one.cell or name, name=one.metric)
+        if one.fault:
+            ElementTree.SubElement(case, "failure", message=one.fault)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
+
+
+def assert_thresholds(
+    run: RunDirectory | str | PathLike[str], *, under: Bounds | None = None, over: Bounds | None = None
+) -> None:
+    """Raise AssertionError unless every model of a finished evaluation reaches the thresholds in every setting.
+
+    Args:
+        run: The evaluation, or its folder.
+        under: The least values: `{"accuracy": 0.8}`, or for one setting `{"oracle/accuracy": 0.8}`.
+        over: The largest values: `{"hallucination_rate": 0.05}`.
+
+    Raises:
+        AssertionError: A value misses its bound, a metric has no value, or the run is not complete.
+        ValueError: There is no such metric.
+    """
+    opened = run if isinstance(run, RunDirectory) else RunDirectory.open(str(run))
+    faults = [one.fault for one in check_thresholds(opened, under or {}, over or {}) if one.fault]
+    if not opened.complete:
+        faults = [f"{opened.root} is not complete; the command that began it finishes it"]
+    if faults:
+        raise AssertionError("\n".join(faults))
