@@ -247,9 +247,8 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
     columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
-    table = build_table(
-        "Hallucination rate by topic: wrong answers ÷ graded answers (questions)", "Topic", columns, cells, CLUSTERS
-    )
+    title = "Hallucination rate by topic: wrong answers ÷ graded answers (questions)"
+    table = build_table(title, "Topic", columns, cells, _clusters(found))
     few = [topic for topic in asked if asked[topic] < MIN_QUESTIONS]
     none = [topic for topic in TOPICS if topic not in asked]
     notes = [
@@ -300,8 +299,12 @@ def _by_model(title: str, figures: Sequence[Figure], columns: Columns) -> Result
         for figure in select(figures, group_by="type")
         if figure.keys["model"]
     ]
-    graded = cells and all(figure.keys["setting"] in (REFERENCE, GIVEN_CONTEXT) for *_, figure in cells)
-    return build_table(title, "Model", columns, cells, "questions or drugs" if graded else CLUSTERS)
+    return build_table(title, "Model", columns, cells, _clusters(figure for *_, figure in cells))
+
+
+def _clusters(figures: Iterable[Figure]) -> str:
+    of_file = all(figure.keys["setting"] in (REFERENCE, GIVEN_CONTEXT) for figure in figures)
+    return "questions or drugs" if of_file else CLUSTERS
 
 
 def _key(figure: Figure) -> tuple[str, str, str, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from fdarx_core.evaluation.figures import CellKey
@@ -13,7 +13,6 @@ from fdarx_core.evaluation.metrics import RETRIEVAL_METRICS, SCORE_METRICS, Answ
 from fdarx_core.records import Figure
 from fdarx_core.storage import RunDirectory, read_records
 
-BoundsT = TypeVar("BoundsT", bound=Mapping[str, float])
 Bounds = Mapping[str, float]
 """The bound of each metric; `oracle/accuracy` is that of a setting, a model or a retriever alone."""
 
@@ -27,24 +26,22 @@ class ThresholdResult(NamedTuple):
 
 
 def read_bounds(options: Iterable[str], metrics: Sequence[AnswerFunction | Metric] = ()) -> dict[str, float]:
-    """Return the bounds of options METRIC=NUMBER; `metrics` are those of a caller.
-
-    Raises ValueError for another form, and for a metric that there is not.
-    """
+    """Return the bounds of options METRIC=NUMBER. Raises ValueError for another form, and for a metric that there is
+    not, among those of FDARx, of installed packages and the given ones."""
     try:
         bounds = {name.strip(): float(number) for name, _, number in (option.partition("=") for option in options)}
     except ValueError as error:
         raise ValueError(f"write thresholds as METRIC=NUMBER, such as accuracy=0.8 ({error})") from error
-    return _known(bounds, added_metrics(tuple(metrics)))
-
-
-def _known(bounds: BoundsT, added: Iterable[str]) -> BoundsT:
-    names = [*SCORE_METRICS, *RETRIEVAL_METRICS, *added]
-    for name in (full.rpartition("/")[2] for full in bounds):
-        if name not in names:
-            [close] = get_close_matches(name, names, n=1, cutoff=0.0)
-            raise ValueError(f"there is no metric {name} for a threshold; did you mean {close}?")
+    _check_names(bounds, added_metrics(tuple(metrics)))
     return bounds
+
+
+def _check_names(bounds: Iterable[str], added: Iterable[str]) -> None:
+    known = [*SCORE_METRICS, *RETRIEVAL_METRICS, *added]
+    for name in (full.rpartition("/")[2] for full in bounds):
+        if name not in known:
+            [close] = get_close_matches(name, known, n=1, cutoff=0.0)
+            raise ValueError(f"there is no metric {name} for a threshold; did you mean {close}?")
 
 
 def check_thresholds(run: RunDirectory, under: Bounds, over: Bounds) -> list[ThresholdResult]:
@@ -54,31 +51,26 @@ def check_thresholds(run: RunDirectory, under: Bounds, over: Bounds) -> list[Thr
     in `under` or above that in `over` misses it. Raises ValueError for a metric that there is not.
     """
     figures = [one for one in read_records(run.file("metrics.parquet"), Figure) if one.keys["group_by"] == "type"]
-    names = {*added_metrics(), *(one.metric for one in figures)}
-    return [
-        *_results(figures, _known(under, names), "at least", 1),
-        *_results(figures, _known(over, names), "at most", -1),
-    ]
-
-
-def _results(figures: Sequence[Figure], bounds: Bounds, needed: str, sign: int) -> Iterator[ThresholdResult]:
-    for full, bound in bounds.items():
+    _check_names([*under, *over], {*added_metrics(), *(one.metric for one in figures)})
+    figures.sort(key=lambda one: one.keys["group"] == "all")  # which replaces the answerable ones
+    results = []
+    wanted = [(*one, "at least", 1) for one in under.items()] + [(*one, "at most", -1) for one in over.items()]
+    for full, bound, needed, sign in wanted:
         *where, metric = full.split("/")
         cells: dict[CellKey, Figure] = {}
-        for one in sorted(figures, key=lambda figure: figure.keys["group"] == "all"):
+        for one in figures:
             cell = CellKey(*(one.keys[name] for name in CellKey._fields))
             if one.metric == metric and one.keys["group"] in ("answerable", "all") and {*where} <= {*cell}:
                 cells[cell] = one
-        wanted = f"{metric} {needed} {bound:g}"
-        if not cells:
-            yield ThresholdResult("", wanted, f"{full} has no value: no answer of this run can have it")
+        faults = {} if cells else {"": f"{full} has no value: no answer of this run can have it"}
         for cell, one in cells.items():
-            fault = ""
+            faults[str(cell)] = ""
             if one.value is None:
-                fault = f"{cell}: {metric} has no value: {one.unscored:,} answers have no verdict"
+                faults[str(cell)] = f"{cell}: {metric} has no value: {one.unscored:,} answers have no verdict"
             elif sign * (one.value - bound) < 0:
-                fault = f"{cell}: {metric} is {one.value:.4g}, and must be {needed} {bound:g}"
-            yield ThresholdResult(str(cell), wanted, fault)
+                faults[str(cell)] = f"{cell}: {metric} is {one.value:.4g}, and must be {needed} {bound:g}"
+        results += [ThresholdResult(name, f"{metric} {needed} {bound:g}", fault) for name, fault in faults.items()]
+    return results
 
 
 def junit_report(name: str, results: Sequence[ThresholdResult]) -> str:
@@ -95,7 +87,7 @@ def junit_report(name: str, results: Sequence[ThresholdResult]) -> str:
 def assert_thresholds(
     run: RunDirectory | str | PathLike[str], *, under: Bounds | None = None, over: Bounds | None = None
 ) -> None:
-    """Raise AssertionError unless every model of a finished evaluation reaches the thresholds in every setting.
+    """Check that every model of an evaluation reaches the thresholds in every setting.
 
     Args:
         run: The evaluation, or its folder.
@@ -107,8 +99,7 @@ def assert_thresholds(
         ValueError: There is no such metric.
     """
     opened = run if isinstance(run, RunDirectory) else RunDirectory.open(str(run))
-    faults = [one.fault for one in check_thresholds(opened, under or {}, over or {}) if one.fault]
     if not opened.complete:
-        faults = [f"{opened.root} is not complete; the command that began it finishes it"]
-    if faults:
+        raise AssertionError(f"{opened.root} is not complete; the command that began it finishes it")
+    if faults := [one.fault for one in check_thresholds(opened, under or {}, over or {}) if one.fault]:
         raise AssertionError("\n".join(faults))

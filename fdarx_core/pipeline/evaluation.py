@@ -315,7 +315,7 @@ class Evaluation(PipelineJob):
                 answered, due = cell.due, self.intake.due_elsewhere[cell.setting]
                 cell.engine, cell.due = GIVEN_ENGINE, max(due, answered)
                 if due > answered and cell.status == "done":
-                    reason = f"{due - answered:,} of {due:,} questions have no answer in --predictions"
+                    reason = f"{due - answered:,} of {due:,} questions have no answer among those given"
                     cell.status, cell.reason = "partial", reason
         return cells
 

@@ -61,7 +61,9 @@ def result_sentence(sheets: EvaluationTables) -> str:
     limited = ""
     if sheets.info.get("config", {}).get("limit"):
         total = sum(sheets.info["benchmark"]["questions"].values())
-        limited = f"Only {len(sheets.types):,} of {plural(total, 'question')} were taken (--limit)."
+        limited = (
+            f"Only {len(sheets.types):,} of {plural(total, 'question')} were taken, in the order of the seed (--limit)."
+        )
     compared = hallucination_sentence(sheets.comparisons, cut=cut, unusable=unusable)
     return " ".join(filter(None, (clauses, compared, limited)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from functools import cache, partial
@@ -313,11 +314,10 @@ class EvaluateSpec(GradingSpec):
             return {}, []
 
         def question_ids() -> Mapping[str, Sequence[str]]:
-            """Return the ids of the benchmark's questions by their text, for answers without an id."""
-            found: dict[str, list[str]] = {}
+            found = defaultdict[str, list[str]](list)
             for label in read_benchmark(self.benchmark, self.split).items():
                 for question in label.questions:
-                    found.setdefault(normalized_question(question.question), []).append(question.id)
+                    found[normalized_question(question.question)].append(question.id)
             return found
 
         answers, rejects = read_predictions(self.predictions, cache(question_ids))

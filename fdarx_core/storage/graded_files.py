@@ -43,17 +43,10 @@ _NEEDED = "question, answer, and reference or context"
 def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark, list[ImportedPrediction]]:
     """Read the answers in a `.csv`, `.jsonl`, `.json` or `.parquet` file, and a benchmark of their questions.
 
-    A row needs a question, an answer, and a reference or contexts; other rows are rejects of the benchmark. Rows with
-    the same id, or without one with the same question and reference, are one question. The contexts of its answers are
-    its passages. An answer is a prediction in the setting reference if its row has one, and in given_context if it has
-    contexts.
-
-    Args:
-        address: the file, on disk or s3://.
-        named: the columns that do not have one of their usual names, by the key in `COLUMNS`.
-
-    Raises:
-        StorageError: for an unreadable file, for columns that are not there, and where no row can be graded.
+    A row needs a question, an answer, and a reference or contexts; others are rejects of the benchmark. Rows with the
+    same id, or the same question and reference, are one question, whose passages are the contexts of its answers. An
+    answer is given in the setting reference, in given_context, or in both. `named` are the columns without a usual
+    name, by the key in `COLUMNS`. Raises StorageError for a file, or columns, by which nothing can be graded.
     """
     location = Location(address)
     check_rows_file(location, "fdarx grade")
@@ -70,9 +63,8 @@ def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark,
         passages = [Passage(id, at, at, "", "", "", "Given context", "", text) for text, at in texts]
         items.append(BenchmarkItem.of(id, question.drug_name, False, passages, [question]))
     about = {"name": location.name, "kind": "graded_file", "address": address, "split": "all", "rows": len(rows)}
-    counts = {"labels": len(items), "questions": {FACTUAL.name: len(items)}, "rejected": len(rejects)}
-    about |= {"digest": content_id(repr(items), repr(given)), **counts}
-    return Benchmark(about, lambda: iter(items), rejects), given
+    about |= {"labels": len(items), "questions": {FACTUAL.name: len(items)}, "rejected": len(rejects)}
+    return Benchmark({**about, "digest": content_id(repr(items), repr(given))}, lambda: iter(items), rejects), given
 
 
 def find_columns(file: str, found: Sequence[str], named: Mapping[str, str]) -> dict[str, list[str]]:
@@ -80,16 +72,14 @@ def find_columns(file: str, found: Sequence[str], named: Mapping[str, str]) -> d
 
     Raises StorageError for a named column that is not `found`, and where what grading needs has none.
     """
-
-    def plain(column: str) -> str:
-        return re.sub(r"[\s_-]", "", column).lower()
-
     options = {key: f"--{key.replace('_', '-')}" for key in COLUMNS}
     has = f"{file} has the columns {', '.join(found) or '(none)'}"
     if wrong := [key for key, name in named.items() if name not in found]:
         raise StorageError(f"{options[wrong[0]]} {named[wrong[0]]}: {has}; name one of them")
-    by_name = {plain(column): column for column in reversed(found)}
-    usual = {key: [by_name[plain(name)] for name in names if plain(name) in by_name] for key, names in COLUMNS.items()}
+    plain = {re.sub(r"[\s_]", "", column).lower(): column for column in reversed(found)}
+    usual = {
+        key: [plain[name] for one in names if (name := one.replace("_", "")) in plain] for key, names in COLUMNS.items()
+    }
     columns = {**usual, **{key: [name] for key, name in named.items()}}
     for needed in (("question",), ("answer",), ("reference", "context")):
         if not any(columns[key] for key in needed):
@@ -179,12 +169,8 @@ def _promptfoo_result(row: dict[str, Any]) -> dict[str, Any]:
     checks = part("testCase", "assert")
     listed = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
     answers = [check.get("value") for check in listed if check.get("type") in _WHOLE_ANSWERS]
-    written = [value for value in answers if isinstance(value, str) and "{{" not in value]
-    return {
-        **({"reference": written[0]} if written else {}),
-        **row["vars"],
-        "response.output": part("response", "output"),
-        "error": row.get("error"),
-        "provider": part("provider", "label") or part("provider", "id") or row.get("provider"),
-        "prompt.label": part("prompt", "label") or part("prompt", "raw"),
-    }
+    reference = next((value for value in answers if isinstance(value, str) and "{{" not in value), None)
+    output, label = part("response", "output"), part("prompt", "label") or part("prompt", "raw")
+    provider = part("provider", "label") or part("provider", "id") or row.get("provider")
+    found = {"response.output": output, "error": row.get("error"), "provider": provider, "prompt.label": label}
+    return {**({"reference": reference} if reference else {}), **row["vars"], **found}

@@ -122,11 +122,9 @@ def _prediction(row: dict[str, Any], model: str, question_ids: QuestionIds) -> I
         question = normalized_question(text_at(row, *_QUESTION))
         if not question:
             raise InputError("missing_key", f"none of {', '.join((*_ID, *_QUESTION))} names the question")
-        found = question_ids().get(question, ())
-        if len(found) != 1:
-            how = "several questions have" if found else "no question has"
-            raise InputError("ambiguous_question" if found else "unknown_question", f"{how} this text; give its qid")
-        [question_id] = found
+        if len(found := question_ids().get(question, ())) != 1:
+            raise InputError("unknown_question", f"{len(found) or 'no'} questions have its text; give its qid")
+        question_id = found[0]
     text = answer_text(row, "missing_key")
     return ImportedPrediction(
         question_id,
