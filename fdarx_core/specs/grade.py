@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from cyclopts import Group, Parameter
 from pydantic import Field
@@ -12,9 +12,6 @@ from pydantic import Field
 from fdarx_core.specs.evaluate import GradingSpec
 from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, Names, check_roles
 from fdarx_core.specs.running import OpenedJob
-
-if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
-    from fdarx_core.storage.benchmark_reader import Benchmark
 
 _COLUMNS = Group("Columns of the file, where they do not have their usual names", sort_key=0)
 _Column = Annotated[str | None, Parameter(group=_COLUMNS)]
@@ -80,6 +77,9 @@ class GradeSpec(GradingSpec):
             bertscore_layers=self.bertscore_layers,
             given=sorted({cell for _, cell in given}, key=lambda cell: (cell.model, cell.setting != REFERENCE)),
         )
+        counted = Counter(reject.reason for reject in benchmark.rejects).most_common()
+        ungraded = f"{benchmark.about['rejected']:,} of {benchmark.about['rows']:,} rows of {benchmark.name} cannot be "
+        ungraded += f"graded: {', '.join(f'{number:,} {reason}' for reason, number in counted)}"
         options = self.model_dump(mode="json", exclude=HOW | PRESENTATION | {"fail_under", "fail_over"})
         asked = {name: dict(model.request_parameters) for name, model in setup.used.items()}
         return OpenedJob(
@@ -99,13 +99,6 @@ class GradeSpec(GradingSpec):
             size=len(given) // _QUESTIONS_A_PART,
             code_version=CODE_VERSION,
             prompts=[GRADE_ANSWER.prompt, JUDGE_CLAIM.prompt],
-            lines=lambda place: [_not_graded(benchmark, place)] * bool(benchmark.rejects),
+            lines=lambda place: [f"{ungraded}{f'; see {place}' * bool(place)}"] if counted else [],
             check=lambda run: check_benchmark(run, benchmark.about["digest"], given),
         )
-
-
-def _not_graded(benchmark: Benchmark, place: str) -> str:
-    counted = Counter(reject.reason for reject in benchmark.rejects).most_common()
-    reasons = ", ".join(f"{number:,} {reason}" for reason, number in counted)
-    rows = f"{len(benchmark.rejects):,} of {benchmark.about['rows']:,} rows of {benchmark.name}"
-    return f"{rows} cannot be graded: {reasons}{f'; see {place}' * bool(place)}"
