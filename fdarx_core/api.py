@@ -87,6 +87,29 @@ def evaluate(
     return EvaluateSpec.of(**inputs, out=folder, metrics=metrics, **options).run()
 
 
+def grade(
+    answers: str | PathLike[str] | Sequence[Mapping[str, Any]],
+    *,
+    out: str | PathLike[str] | None = None,
+    **options: Any,
+) -> RunDirectory:
+    """Grade questions and answers against references or contexts, without a benchmark, as `fdarx grade`.
+
+    Args:
+        answers: A file as Ragas, promptfoo or DeepEval write it, or rows as in such a file.
+        out: The run directory to write; a new temporary folder without it.
+        options: The other fields of `fdarx_core.specs.grade.GradeSpec`, such as judge, and names of columns.
+
+    Returns:
+        The run, as of `evaluate`. Raises as `evaluate`.
+    """
+    from fdarx_core.specs.grade import GradeSpec
+
+    folder = _out(out, "grade")
+    file = answers if isinstance(answers, (str, PathLike)) else _write_lines(folder, "answers", answers)
+    return GradeSpec.of(file=file, out=folder, **options).run()
+
+
 def evaluate_rag(
     index: str | PathLike[str],
     questions: str | PathLike[str],

@@ -14,6 +14,9 @@ WRONG_ARGUMENT = 2
 STOPPED = 3
 """The exit code where something was left open that the same command may finish."""
 
+BELOW_THRESHOLD = 4
+"""The exit code where a finished run misses a threshold of --fail-under or --fail-over."""
+
 INTERRUPTED = 130
 
 

@@ -43,6 +43,7 @@ _JOBS = {
     "build": ("jobs.build_benchmark:build", "Build a question-answering benchmark from SPL labels."),
     "push": ("jobs.push:push", "Upload the benchmark of a build to the Hugging Face Hub."),
     "evaluate": ("jobs.evaluate:evaluate", "Evaluate models on a benchmark, with metrics and a report."),
+    "grade": ("jobs.evaluate:grade", "Grade a file of questions and answers, without a benchmark."),
     "compare": ("jobs.compare:compare", "Compare evaluations side by side, with differences and their intervals."),
     "index": ("jobs.build_index:index", "Build a search index from documents or from the labels of a run."),
     "evaluate-rag": ("jobs.evaluate_rag:evaluate_rag", "Compare ways of retrieving and answering on an index."),
@@ -128,7 +129,7 @@ def parse(arguments: Sequence[str]) -> partial[Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the arguments name; returns its exit code: 0 done, 2 wrong argument, 3 something was left open
-    that the same command finishes, 130 interrupted."""
+    that the same command finishes, 4 a threshold is missed, 130 interrupted."""
     return exit_code(lambda: _run(sys.argv[1:] if arguments is None else arguments))
 
 

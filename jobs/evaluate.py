@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from fdarx_core.specs.evaluate import EvaluateSpec
-from jobs import STOPPED
+from fdarx_core.specs.evaluate import EvaluateSpec, GradingSpec
+from fdarx_core.specs.grade import GradeSpec
+from jobs import BELOW_THRESHOLD, STOPPED
 from jobs.cli import run_as
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -39,7 +40,8 @@ _PHASES = {
 
 
 def evaluate(*, config: Annotated[EvaluateSpec, Parameter(name="*")]) -> int:
-    """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 130 interrupted."""
+    """Run the job; returns its exit code: 0 done, 2 wrong argument, 3 some cells are incomplete, 4 a threshold is
+    missed, 130 interrupted."""
     from fdarx_core.pipeline.evaluation import Evaluation
     from jobs.session import carry_out
 
@@ -56,11 +58,26 @@ def evaluate(*, config: Annotated[EvaluateSpec, Parameter(name="*")]) -> int:
     return carry_out(
         spec,
         _PHASES,
-        _tell,
+        tell_evaluation,
         busy_text="reading the benchmark",
         around=with_fleet,
         for_models=cpus_for(served, spec.judge),
     )
+
+
+def grade(file: str, /, *, config: Annotated[GradeSpec, Parameter(name="*")]) -> int:
+    """Grade a file of questions and answers by a judge, without a benchmark; returns the exit code as `evaluate`.
+
+    Parameters
+    ----------
+    file
+        A .csv, .jsonl, .json or .parquet file as Ragas, promptfoo or DeepEval write it, or any other with a question,
+        an answer, and a reference or contexts in each row; see docs/grading.md.
+    """
+    from jobs.session import carry_out
+
+    spec = config.model_copy(update={"file": file})
+    return carry_out(spec, _PHASES, tell_evaluation, busy_text="reading the answers")
 
 
 def with_deployed(config: EvaluateSpec) -> tuple[EvaluateSpec, Served]:
@@ -130,8 +147,8 @@ def fleet_of(
     return ServeFleet(list(served.values()), judge, build, progress.tell, gpus=gpus, own_cpus=own, alone=alone)
 
 
-def _tell(run: RunDirectory, config: EvaluateSpec) -> int:
-    """Print the result of an evaluation; return its exit code."""
+def tell_evaluation(run: RunDirectory, config: GradingSpec) -> int:
+    """Print the result of an evaluation or of a graded file; return its exit code."""
     from fdarx_core.evaluation.figures import CellKey
     from fdarx_core.records import Figure, SettingProgress
     from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy
@@ -143,8 +160,9 @@ def _tell(run: RunDirectory, config: EvaluateSpec) -> int:
     cells = info["cells"]
     unfinished = [cell for cell in cells if cell["status"] != "done"]
     incomplete = any(cell["status"] == "incomplete" for cell in cells)
+    thresholds = [] if incomplete else config.threshold_results(run)
     if config.as_json:
-        print_json(run_result(run))
+        print_json(run_result(run, **({"thresholds": [one._asdict() for one in thresholds]} if thresholds else {})))
     else:
         tables = evaluation_tables(list(read_records(run.file("metrics.parquet"), Figure)), info["config"]["judge"])
         tell_tables(tables, verbose=config.verbose)
@@ -170,7 +188,10 @@ def _tell(run: RunDirectory, config: EvaluateSpec) -> int:
         if incomplete:
             print("some cells are incomplete, see above; the same command resumes the job", file=sys.stderr)
         tell_result(info.get("result", ""), str(run.file("report.html")))
-    return STOPPED if incomplete else 0
+    missed = [one.fault for one in thresholds if one.fault]
+    for fault in missed:
+        print(f"threshold missed: {fault}", file=sys.stderr)
+    return STOPPED if incomplete else BELOW_THRESHOLD if missed else 0
 
 
 def evaluation_tables(figures: Sequence[Figure], judge: str) -> list[ResultTable]:

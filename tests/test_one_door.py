@@ -60,6 +60,11 @@ def evaluate_pair(out: Path, inputs: Path) -> tuple[Callable[[], object], list[o
     return lambda: fdarx.evaluate(build, out=out, **ONE_SETTING), line
 
 
+def grade_pair(out: Path, inputs: Path) -> tuple[Callable[[], object], list[object]]:
+    file = lines(inputs / "graded.jsonl", [{**ANSWERS[0], "reference": "Take 5 mg once daily."}])
+    return lambda: fdarx.grade(file, out=out, resamples=100), ["grade", file, *words(resamples=100)]
+
+
 def evaluate_rag_pair(out: Path, inputs: Path) -> tuple[Callable[[], object], list[object]]:
     index, questions = inputs / "index", lines(inputs / "questions.jsonl", ANSWERS)
     options = {"strategies": ["question"], "postprocess": ["none"], "resamples": 100}
@@ -77,6 +82,7 @@ def factuality_pair(out: Path, inputs: Path) -> tuple[Callable[[], object], list
 PAIRS = {
     "build": build_pair,
     "evaluate": evaluate_pair,
+    "grade": grade_pair,
     "evaluate-rag": evaluate_rag_pair,
     "factuality": factuality_pair,
 }

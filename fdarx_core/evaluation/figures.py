@@ -22,6 +22,7 @@ from fdarx_core.evaluation.metrics import (
     ANSWERABLE,
     HALLUCINATIONS,
     JUDGED,
+    SUPPORTED,
     Mask,
     Metric,
     ScoreColumns,
@@ -167,6 +168,7 @@ def compared_metrics() -> MetricGroups:
         ("refusal_f1", "all"),
         *((HALLUCINATIONS, group) for group in ("answerable", *UNANSWERABLE_TYPES, "all")),
         *((HALLUCINATIONS, topic) for topic in TOPICS),
+        (SUPPORTED, "all"),
     )
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fdarx_core.evaluation.gold import RANKING_METRICS
+from fdarx_core.evaluation.settings import GIVEN_CONTEXT
 from fdarx_core.plugins import load_plugins
 from fdarx_core.records import Grade, Prediction, QuestionAnswer
 from fdarx_core.records.question_types import UNANSWERABLE_TYPES, TypeNames, is_answerable
@@ -172,7 +173,17 @@ def refusal_questions(columns: ScoreColumns) -> Mask:
 
 
 def answerable_questions(columns: ScoreColumns) -> Mask:
-    return ~refusal_questions(columns)
+    return ~refusal_questions(columns) & by_gold_answer(columns)
+
+
+def by_gold_answer(columns: ScoreColumns) -> Mask:
+    """Return the rows of answers that are compared with gold answers, and not with the context of their prompt."""
+    return ~columns.is_in("setting", GIVEN_CONTEXT) if columns.measured("setting") else every_row(columns)
+
+
+def statements(columns: ScoreColumns) -> Mask:
+    """Return the rows of answers that are judged by the context of their prompt and state something."""
+    return ~by_gold_answer(columns) & ~columns.is_in("grade", "not_attempted")
 
 
 def understood(columns: ScoreColumns) -> Mask:
@@ -186,7 +197,7 @@ def refused(columns: ScoreColumns) -> Mask:
 
 def graded(columns: ScoreColumns) -> Mask:
     """Return the rows that have a verdict."""
-    return understood(columns) & columns.is_in("grade", "correct", "incorrect", "not_attempted")
+    return understood(columns) & columns.is_in("grade", *GRADES)
 
 
 def share_of(column: str, value: str, base: RowMask) -> Callable[[ScoreColumns], Numbers]:
@@ -203,7 +214,11 @@ def column_mean(column: str, about: RowMask, types: Collection[str], name: str =
     return Metric(name or column, over, lambda columns: mean_components(columns.number(column)), ratio, types)
 
 
-JUDGED = frozenset({"accuracy", "accuracy_given_attempted", "not_attempted_rate", HALLUCINATIONS})
+SUPPORTED = "supported_rate"
+"""The share of answers whose every statement the context of their prompt supports, among the judged ones."""
+GRADES = ("correct", "incorrect", "not_attempted", "supported", "contradicted", "unsupported")
+"""The outcomes of a grade that are verdicts; the last three are of answers that are judged by their context."""
+JUDGED = frozenset({"accuracy", "accuracy_given_attempted", "not_attempted_rate", HALLUCINATIONS, SUPPORTED})
 """The metrics that rest on the grades of a judge."""
 
 CountMetric = Callable[[Numbers], Numbers]
@@ -306,7 +321,8 @@ _BUILT_IN: tuple[Metric, ...] = (
             ("accuracy", lambda sums: divide(sums[..., 0] + sums[..., 3], sums.sum(axis=-1))),
         )
     ),
-    Metric(HALLUCINATIONS, every_row, share_of("grade", "incorrect", graded), ratio, EVERY),
+    Metric(SUPPORTED, statements, share_of("grade", "supported", graded), ratio, ALL),
+    Metric(HALLUCINATIONS, by_gold_answer, share_of("grade", "incorrect", graded), ratio, EVERY),
     *citation_metrics("hits", "hits", ""),
     *citation_metrics("eq_right", "eq_hits", "_eq"),
     column_mean("prompt_tokens", replied, EVERY),

@@ -291,7 +291,9 @@ def prediction_from_given(
         cited = [index for index in named if index in numbered]
         unknown = len(named) - len(cited)
     cell = given.model, given.setting, given.retriever
-    return replace(_prediction(cell, question, reading, given.text), cited=cited, cited_unknown=unknown)
+    return replace(
+        _prediction(cell, question, reading, given.text), cited=cited, cited_unknown=unknown, shown=list(given.shown)
+    )
 
 
 def _prediction(cell: tuple[str, str, str], question: QuestionAnswer, reading: ParsedReply, text: str) -> Prediction:

@@ -22,7 +22,7 @@ from fdarx_core.evaluation.gold import (
     passage_keys,
 )
 from fdarx_core.evaluation.metrics import AnswerFunction, Metric, added_metrics
-from fdarx_core.evaluation.settings import FULL_LABEL, RETRIEVED
+from fdarx_core.evaluation.settings import FULL_LABEL, GIVEN_CONTEXT, RETRIEVED
 from fdarx_core.evaluation.similarity import overlaps
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.llm import Note, Reply, Task, Undecided, Unparsable
@@ -41,7 +41,9 @@ from fdarx_core.records import (
 )
 from fdarx_core.text.numbers import extract_quantities, number_strings
 from fdarx_core.text.tokens import content_words, normalize, vocabulary
+from fdarx_core.verify import TextPair, verdict_of
 from fdarx_core.verify.exact import sentences_of, words_of
+from fdarx_core.verify.language_model import read_judged
 
 FAULTS: dict[str, str] = vocabulary("fdarx_core.evaluation", "faults.yaml")
 """Descriptions of the names with which the reason of a grade other than CORRECT begins, for counting wrong answers."""
@@ -140,12 +142,31 @@ def grading_slots(question: QuestionAnswer, prediction: Prediction) -> dict[str,
     return {"drug": question.drug_name, "question": question.question, **answers}
 
 
-def read_grade(question: QuestionAnswer, prediction: Prediction, response: Response) -> Grade:
-    """Return the grade from the response of the judge; unscored, with the reason, if it cannot be parsed."""
+def context_of(question: QuestionAnswer, prediction: Prediction, passages: Mapping[int, Passage]) -> TextPair | None:
+    """Return an answer beside the context of its prompt where that judges it, None where the gold answer does."""
+    if prediction.setting != GIVEN_CONTEXT:
+        return None
+    context = "\n\n".join(passages[index].text for index in prediction.shown)
+    return TextPair(context, prediction.answer, question.drug_name, question.question)
+
+
+def read_grade(
+    question: QuestionAnswer, prediction: Prediction, response: Response, context: TextPair | None = None
+) -> Grade:
+    """Return the grade from the response of the judge; unscored, with the reason, if it cannot be parsed.
+
+    With a `context`, the response is of the task judge_claim, and the outcome supported, contradicted or unsupported.
+    """
     grade = _grade(question, prediction, "unscored")
     grade.judge, grade.task, grade.task_version = response.endpoint, response.task, response.task_version
     grade.response_key = response.key
     try:
+        if context is not None:
+            verdict = verdict_of(read_judged(response, [context])[0], response.endpoint)
+            if verdict.verdict == "undecided":
+                raise Unparsable("undecided", verdict.reason)
+            grade.outcome, grade.detail = verdict.verdict, verdict.reason
+            return grade
         reply = GRADE_ANSWER.parse(response)
     except Unparsable as error:
         grade.reason, grade.detail = error.reason, error.detail

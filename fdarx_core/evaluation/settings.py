@@ -19,6 +19,9 @@ FULL_LABEL: Final = "full_label"
 ORACLE: Final = "oracle"
 RETRIEVED: Final = "retrieved"
 SETTINGS: Final = (CLOSED_BOOK, FULL_LABEL, ORACLE, RETRIEVED)
+REFERENCE: Final = "reference"
+GIVEN_CONTEXT: Final = "given_context"
+"""The settings of a graded file: answers graded against references, and judged by the contexts of their rows."""
 
 PROMPT_TOKENS = 700
 """Tokens of a prompt without its passages: the rules (under 400 tokens), a question, the chat template."""

@@ -13,8 +13,8 @@ from textwrap import wrap
 
 from fdarx_core.evaluation.bootstrap import FEW_CLUSTERS
 from fdarx_core.evaluation.figures import MIN_QUESTIONS, FigureT
-from fdarx_core.evaluation.metrics import HALLUCINATIONS, RETRIEVAL_METRICS, SCORE_METRICS, added_metrics
-from fdarx_core.evaluation.settings import SETTINGS
+from fdarx_core.evaluation.metrics import HALLUCINATIONS, RETRIEVAL_METRICS, SCORE_METRICS, SUPPORTED, added_metrics
+from fdarx_core.evaluation.settings import GIVEN_CONTEXT, REFERENCE, SETTINGS
 from fdarx_core.labels.loinc import TOPICS
 from fdarx_core.records import Estimate, Figure
 from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES
@@ -173,7 +173,7 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
         ("Closed-book Acc", "closed_book", "", answering),
         ("Oracle Acc", "oracle", "", answering),
         *((f"Retrieved by {name} (+ cites)", "retrieved", name, citing) for name in _retrievers(figures)),
-        *((" · ".join(filter(None, cell)), *cell, citing) for cell in imported),
+        *((" · ".join(filter(None, cell)), *cell, [*citing, ("Supported", SUPPORTED, "all")]) for cell in imported),
     ]
     names = {"citation_f1": "citation_f1_eq"} if equivalent else {}
     columns: Columns = [
@@ -240,9 +240,8 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
     columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
-    table = build_table(
-        "Hallucination rate by topic: wrong answers ÷ graded answers (questions)", "Topic", columns, cells, CLUSTERS
-    )
+    title = "Hallucination rate by topic: wrong answers ÷ graded answers (questions)"
+    table = build_table(title, "Topic", columns, cells, _clusters(found))
     few = [topic for topic in asked if asked[topic] < MIN_QUESTIONS]
     none = [topic for topic in TOPICS if topic not in asked]
     notes = [
@@ -250,7 +249,7 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
         "does not answer. Refusals count as graded, and are not wrong: read the rate beside the accuracy.",
         *unscored_notes(whole, "answers", "rate"),
         *([f"Fewer than {MIN_QUESTIONS} questions, so that the rate says little: {', '.join(few)}."] if few else []),
-        *([f"No questions in this benchmark: {', '.join(none)}."] if none else []),
+        *([f"No questions in this benchmark: {', '.join(none)}."] if 0 < len(none) < len(TOPICS) else []),
     ]
     table.notes += notes if table.rows else []
     return table
@@ -293,7 +292,12 @@ def _by_model(title: str, figures: Sequence[Figure], columns: Columns) -> Result
         for figure in select(figures, group_by="type")
         if figure.keys["model"]
     ]
-    return build_table(title, "Model", columns, cells, CLUSTERS)
+    return build_table(title, "Model", columns, cells, _clusters(figure for *_, figure in cells))
+
+
+def _clusters(figures: Iterable[Figure]) -> str:
+    of_file = all(figure.keys["setting"] in (REFERENCE, GIVEN_CONTEXT) for figure in figures)
+    return "questions or drugs" if of_file else CLUSTERS
 
 
 def _key(figure: Figure) -> tuple[str, str, str, str]:

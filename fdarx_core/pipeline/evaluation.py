@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,7 +15,7 @@ import pyarrow as pa
 from fdarx_core.evaluation.figures import CellKey, Mismatch, comparable_metrics, compare_pairs, mismatch, related_pairs
 from fdarx_core.evaluation.metrics import SCORE_METRICS
 from fdarx_core.evaluation.scoring import MARKED
-from fdarx_core.evaluation.settings import SETTINGS, is_due, needs_whole_label
+from fdarx_core.evaluation.settings import GIVEN_CONTEXT, REFERENCE, SETTINGS, is_due, needs_whole_label
 from fdarx_core.evaluation.similarity import meteor_name
 from fdarx_core.extras import require
 from fdarx_core.llm import ResponseStore
@@ -47,7 +48,7 @@ from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
 _RETRIEVAL = {"rankings": Ranking, "elsewhere": Passage, "retrieval_scores": RetrievalScore}
 """The rows of each retriever that are taken over."""
-ADOPTED = ("benchmark", "split", "settings", "retrievers", "retrieval_scope", "top_k", "label_chars", "sample")
+ADOPTED = ("benchmark", "split", "settings", "retrievers", "retrieval_scope", "top_k", "label_chars", "sample", "limit")
 """The options of the earlier evaluation that also describe the new run."""
 
 
@@ -98,9 +99,11 @@ class IntakeSummary:
             for setting in spec.settings:
                 self.due[setting] += sum(spec.is_due(setting, question, label.subject) for question in label.questions)
             for setting in {cell.setting for cell in spec.given}:
-                # Other programs may have had passages that the benchmark lacks; other settings have all questions due.
+                # Other programs may have had passages that the benchmark lacks; other settings have all questions due,
+                # but for those of a graded file without a reference or a context.
+                has = {REFERENCE: any(one.answer for one in label.questions), GIVEN_CONTEXT: bool(label.passages)}
                 own = (setting not in SETTINGS or is_due(setting, question) for question in label.questions)
-                self.due_elsewhere[setting] += sum(own)
+                self.due_elsewhere[setting] += sum(own) * has.get(setting, True)
 
 
 class EarlierEvaluation:
@@ -157,7 +160,7 @@ class Evaluation(PipelineJob):
     """One evaluation into a run directory; see `PipelineJob`. The run must have passed `check_benchmark`.
 
     `given` are answers of other programs; `earlier` is the evaluation whose answers are graded again, in place of
-    asking; `sample` bounds the labels; `fleet` deploys models.
+    asking; `sample` bounds the labels, `limit` the questions; `fleet` deploys models.
     """
 
     phase: ClassVar[str] = "answer"
@@ -168,6 +171,8 @@ class Evaluation(PipelineJob):
     given: GivenAnswers = field(default_factory=dict)
     earlier: EarlierEvaluation | None = None
     sample: int | None = None
+    limit: int | None = None
+    labels_per_part: int = LABELS_PER_PART
     fleet: ModelFleet | None = None
     intake: IntakeSummary = field(default_factory=IntakeSummary, init=False)
 
@@ -230,15 +235,20 @@ class Evaluation(PipelineJob):
                 yield number, group
 
     def _groups(self) -> Iterator[list[BenchmarkItem]]:
-        """Return the labels, or a sample of them, in order of set id, part by part."""
+        """Return the labels, or a sample of them, in order of set id, part by part; of their questions the first
+        `limit` in the order of a hash of the seed and their ids, and no label without one of these."""
         if self.earlier is not None:
             return self.earlier.groups()
-        if self.sample is None:
-            return batches(self.benchmark.items(), LABELS_PER_PART)
-        ids = [label.subject.set_id for label in self.benchmark.items()]
-        chosen = set(sorted(ids, key=lambda set_id: content_id(str(self.seed), set_id))[: self.sample])
-        sampled = (label for label in self.benchmark.items() if label.subject.set_id in chosen)
-        return batches(sampled, LABELS_PER_PART)
+
+        labels = self.benchmark.items
+        if (sample := self.sample) is not None:
+            drawn = first_ids((label.subject.set_id for label in self.benchmark.items()), sample, self.seed)
+            labels = lambda: (label for label in self.benchmark.items() if label.subject.set_id in drawn)  # noqa: E731
+        if self.limit is None:
+            return batches(labels(), self.labels_per_part)
+        chosen = first_ids((row.id for label in labels() for row in label.questions), self.limit, self.seed)
+        limited = (replace(label, questions=[row for row in label.questions if row.id in chosen]) for label in labels())
+        return batches((label for label in limited if label.questions), self.labels_per_part)
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Score answers by BERTScore, write metrics and the report, and end the run.
@@ -254,7 +264,7 @@ class Evaluation(PipelineJob):
         intake = self.intake
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
-            split, sampled = self.benchmark.about["split"], "" if self.sample is None else " in the sample"
+            split, sampled = self.benchmark.about["split"], " in the sample" if self.sample or self.limit else ""
             detail = f"no question of the {'benchmark' if split == 'all' else f'{split} split'}{sampled} has this id"
             unknown = [
                 Reject(question_id, "intake", "unknown_question", f"{cell}: {detail}")
@@ -305,9 +315,14 @@ class Evaluation(PipelineJob):
                 answered, due = cell.due, self.intake.due_elsewhere[cell.setting]
                 cell.engine, cell.due = GIVEN_ENGINE, max(due, answered)
                 if due > answered and cell.status == "done":
-                    reason = f"{due - answered:,} of {due:,} questions have no answer in --predictions"
+                    reason = f"{due - answered:,} of {due:,} questions have no answer among those given"
                     cell.status, cell.reason = "partial", reason
         return cells
+
+
+def first_ids(ids: Iterable[str], number: int, seed: int) -> set[str]:
+    """Return the first ids in the order of their hashes with the seed."""
+    return set(heapq.nsmallest(number, ids, key=lambda id: content_id(str(seed), id)))
 
 
 def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> None:

@@ -22,6 +22,7 @@ from fdarx_core.evaluation.predictions import (
 from fdarx_core.evaluation.scoring import (
     GRADE_ANSWER,
     MARKED,
+    context_of,
     grade_without_judge,
     grading_slots,
     question_features,
@@ -54,6 +55,7 @@ from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
 from fdarx_core.storage.imported_predictions import ImportedPrediction
+from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_slots
 
 LABELS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline", "fdarx_core.text")
@@ -68,7 +70,7 @@ GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
 
 def baseline() -> Baseline:
     """Return the built-in rules for all tasks of an evaluation."""
-    return Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)
+    return Baseline({**EVALUATION_TASKS, JUDGE_CLAIM.name: JUDGE_CLAIM}, EVALUATION_RULES_VERSION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +208,24 @@ def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:
 
 
 def grade_answers(address: Address, sample: EvalSample) -> Asking:
-    """Predictions → grades. A rule grades what needs no judgement, the judge the rest."""
+    """Predictions → grades. A rule grades what needs no judgement, the judge the rest, by gold answer or context."""
+    passages = {passage.doc_chunk_index: passage for passage in sample.examined.passages}
     questions = {question.id: question for question in sample.examined.questions}
     pairs = [(questions[prediction.question_id], prediction) for prediction in sample.predictions]
     by_rule = [grade_without_judge(*pair) for pair in pairs]
     judged = [pair for pair, grade in zip(pairs, by_rule, strict=True) if grade is None]
-    exchanges = yield [address.request(GRADE_ANSWER, grading_slots(*pair)) for pair in judged]
-    replies = iter(exchanges)
+    contexts = [context_of(*pair, passages) for pair in judged]
+    exchanges = yield [
+        address.request(JUDGE_CLAIM, judge_slots([context])) if context
+        else address.request(GRADE_ANSWER, grading_slots(*pair))
+        for pair, context in zip(judged, contexts, strict=True)
+    ]  # fmt: skip
+    replies = zip(contexts, exchanges, strict=True)
     for pair, grade in zip(pairs, by_rule, strict=True):
-        sample.grades.append(grade or read_grade(*pair, next(replies)[1]))
+        if grade is None:
+            context, (_, response) = next(replies)
+            grade = read_grade(*pair, response, context)
+        sample.grades.append(grade)
 
 
 def read_items(parts: PartFiles, part: int) -> list[BenchmarkItem]:

@@ -94,9 +94,10 @@ class Prediction:
 class Grade:
     """The grade of a prediction.
 
-    `outcome` is correct, incorrect, not_attempted or unscored; unscored is no verdict, and `reason` says why there is
-    none. `reason` is a fixed name to count by, `detail` an explanation for readers. `judge` is the endpoint, or `rule`
-    if no judge was needed (a refusal is not attempted; refusal questions). Source: FDARxBench §B.8.
+    `outcome` is correct, incorrect, not_attempted; of an answer that is judged by its context supported, contradicted,
+    unsupported; or unscored, which is no verdict. `reason` is a fixed name to count by, also for a missing verdict,
+    `detail` an explanation for readers. `judge` is the endpoint, or `rule` if no judge was needed (a refusal is not
+    attempted; refusal questions). Source: FDARxBench §B.8.
     """
 
     prediction_id: str

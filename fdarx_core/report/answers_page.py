@@ -16,6 +16,7 @@ from typing import Any
 from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.gold import PassageKey, eq_hits, equivalents_by_gold, gold_keys, passage_keys
 from fdarx_core.evaluation.scoring import FAULTS
+from fdarx_core.evaluation.settings import GIVEN_CONTEXT, REFERENCE
 from fdarx_core.evaluation.tables import BASELINE
 from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer, SettingProgress, content_id
@@ -96,7 +97,7 @@ def classify_evidence(answer: JudgedAnswer, question: QuestionAnswer, sources: A
 
 def asks_for_citations(setting: str) -> bool:
     """Return whether a setting asks for citations; settings that the user named may."""
-    return setting not in ("closed_book", "oracle")
+    return setting not in ("closed_book", "oracle", REFERENCE, GIVEN_CONTEXT)
 
 
 def citation_note(prediction: Prediction, question: QuestionAnswer, sources: AnswerSources) -> str:
@@ -197,12 +198,14 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
         section = f"{passage.section_number} {title}" if passage.section_number else title
         return table.keep_passage(place, passage.text, passage.marker, section, passage.set_id)
 
-    gold = [place for place in gold_keys(question) if place in sources.passages]
+    by_context = prediction.setting == GIVEN_CONTEXT
+    gold = [place for place in (shown if by_context else gold_keys(question)) if place in sources.passages]
     details: dict[str, Any] = {
         "finding": _worded("finding", answer, question, reason, FAULTS.get(reason, readable(reason))),
         "detail": detail_of(answer),
         "notes": list(filter(None, (about_evidence, citation_note(prediction, question, sources)))),
         "gold": [[keep(place), place in shown if shown else None] for place in gold],
+        "context": by_context,
         "answerable": question.answerable,
         "cited": None,
     }
@@ -257,7 +260,7 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
     conditions = [(cell.setting, cell.retriever) for cell in cells]
     about = {
         "run": marked,  # the reader's marks are those of these answers, wherever the run lies
-        "right": [KINDS["correct"], KINDS["declined"]],
+        "right": [KINDS[kind] for kind in ("correct", "declined", "supported")],
         "no_verdict": [KINDS[kind] for kind in KINDS if kind in NO_VERDICT],
         "cut": [KINDS["unparsed"], readable("truncated_reply")],
         "setting": setting_name(*(("full_label", "") if ("full_label", "") in conditions else conditions[-1])),

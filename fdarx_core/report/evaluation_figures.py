@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from fdarx_core.evaluation.settings import GIVEN_CONTEXT, REFERENCE
 from fdarx_core.evaluation.tables import MISSING, build_table
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
 from fdarx_core.report.charts import Point, Series, bar_numbers, bars, scatter
@@ -73,7 +74,8 @@ class EvaluationTables:
 
 def benchmark_name(info: Mapping[str, Any]) -> str:
     """Return the name of the folder or file of the benchmark, without its path, and its split unless that is test."""
-    name = str(info["config"].get("benchmark", "")).rstrip("/").rpartition("/")[2]
+    place = info["config"].get("benchmark") or info.get("benchmark", {}).get("name", "")
+    name = str(place).rstrip("/").rpartition("/")[2]
     split = info["config"].get("split", TEST)
     return name if split == TEST else f"{name} ({'all splits' if split == 'all' else f'{split} split'})"
 
@@ -218,6 +220,8 @@ def subgroups(sheets: EvaluationTables) -> list[dict[str, Any]]:
     """
     found = []
     for at, condition in enumerate(sheets.conditions):
+        if condition[0] in (REFERENCE, GIVEN_CONTEXT):  # the questions of a graded file have no topics and labels
+            continue
         tables = []
         for group_by, (title, stub) in GROUPINGS.items():
             cells = [

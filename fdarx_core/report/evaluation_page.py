@@ -101,6 +101,7 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         info=sheets.info,
         took=duration(sheets.info),
         benchmark=benchmark_name(sheets.info),
+        graded_file=sheets.info.get("benchmark", {}).get("kind") == "graded_file",
         judge=config.get("judge", ""),
         labels=sheets.labels,
         types=types,

@@ -72,12 +72,12 @@ def _judge_lines(run: RunDirectory, cells: Sequence[SettingProgress]) -> Iterato
             tables = [read_table(file, ["id", "answer"]).to_pydict() for file in files]
             answers, golds = (dict(zip(table["id"], table["answer"], strict=True)) for table in tables)
             for grade in judged:
-                count, wrong = counts[grade.judge], grade.outcome != "correct"
+                count, wrong = counts[grade.judge], grade.outcome in ("incorrect", "not_attempted")
                 same = words_of(answers[grade.prediction_id]) == words_of(golds[grade.question_id])
                 count["replies"] += 1
                 count["copied"] += grade.reason == COPIED_EXAMPLE
-                count["same"] += same and grade.outcome != "unscored"
-                count["denied"] += same and wrong and grade.outcome != "unscored"
+                count["same"] += same and (wrong or grade.outcome == "correct")
+                count["denied"] += same and wrong
     for judge, count in counts.items():
         if count["denied"]:
             yield (

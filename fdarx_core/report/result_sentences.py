@@ -7,7 +7,7 @@ from math import ceil
 from statistics import NormalDist
 
 from fdarx_core.evaluation.bootstrap import holm
-from fdarx_core.evaluation.metrics import HALLUCINATIONS
+from fdarx_core.evaluation.metrics import HALLUCINATIONS, SUPPORTED
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.evaluation.tables import select
 from fdarx_core.records import Difference, Estimate
@@ -33,10 +33,15 @@ def result_sentence(sheets: EvaluationTables) -> str:
     """Return the best accuracy and retriever and how models differ, or why no model has an accuracy."""
     asked = [cell for cell in sheets.cells if cell.status != "skipped"]
     imported = [
-        f"{model} answers {percent(one)} of the graded questions correctly in the setting {setting_name(*condition)}"
+        f"{model} answers {percent(one)} of the graded questions correctly {_where(condition, 0)}"
         for condition in sheets.conditions
         if condition[0] not in SETTINGS  # of answers that other programs made
         for model, one in _graded(sheets, condition)
+    ]
+    imported += [
+        f"the given contexts support {percent(one)} of the judged answers of {model}"
+        for condition in sheets.conditions
+        for model, one in _graded(sheets, condition, SUPPORTED, "all")
     ]
     answered = [*filter(None, [_accuracy_clause(sheets)]), *imported]
     if asked and not answered:
@@ -53,7 +58,14 @@ def result_sentence(sheets: EvaluationTables) -> str:
     clauses = f"{'; '.join(answered)}." if answered else ""
     unusable = {(cell.model, cell.setting, cell.retriever) for cell in sheets.cells if not is_comparable(cell)}
     cut = max((cell.cut for cell in sheets.cells if (cell.setting, cell.retriever) == FULL_LABEL), default=0)
-    return f"{clauses} {hallucination_sentence(sheets.comparisons, cut=cut, unusable=unusable)}".strip()
+    limited = ""
+    if sheets.info.get("config", {}).get("limit"):
+        total = sum(sheets.info["benchmark"]["questions"].values())
+        limited = (
+            f"Only {len(sheets.types):,} of {plural(total, 'question')} were taken, in the order of the seed (--limit)."
+        )
+    compared = hallucination_sentence(sheets.comparisons, cut=cut, unusable=unusable)
+    return " ".join(filter(None, (clauses, compared, limited)))
 
 
 def _side(keys: Mapping[str, str]) -> tuple[str, str, str]:
@@ -93,10 +105,12 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
     return f"{who} {correct:,} of {asked:,} {types} questions correctly {where} ({share})"
 
 
-def _graded(sheets: EvaluationTables, condition: Condition) -> list[tuple[str, Estimate]]:
-    """Return the accuracy of each model that has one in a setting, without those that `is_comparable` leaves out."""
+def _graded(
+    sheets: EvaluationTables, condition: Condition, metric: str = "accuracy", group: str = "answerable"
+) -> list[tuple[str, Estimate]]:
+    """Return the metric of each model that has it in a setting, without those that `is_comparable` leaves out."""
     cells = [cell for cell in sheets.cells if (cell.setting, cell.retriever) == condition and is_comparable(cell)]
-    found = [(cell.model, sheets.figure(cell.model, condition, "accuracy", "answerable")) for cell in cells]
+    found = [(cell.model, sheets.figure(cell.model, condition, metric, group)) for cell in cells]
     return [(model, one) for model, one in found if one.value is not None]
 
 

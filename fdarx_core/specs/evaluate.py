@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from cyclopts import Group, Parameter
 from pydantic import Field, PrivateAttr, field_validator
 from typing_extensions import Self
 
@@ -28,6 +30,7 @@ from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.evaluation.metrics import AnswerFunction, Metric
+    from fdarx_core.evaluation.thresholds import ThresholdResult
     from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.evaluation import EarlierEvaluation
     from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, GivenAnswers
@@ -36,14 +39,51 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.records import Reject
     from fdarx_core.storage import RunDirectory
 
+_THRESHOLDS = Group("Thresholds", sort_key=0)
 _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
-_NOT_RESULTS = HOW | {"deploy", "only"}
+_NOT_RESULTS = HOW | {"deploy", "only", "fail_under", "fail_over"}
 
 
-class EvaluateSpec(BatchConfig, MeasuringSpec):
-    """An evaluation of models on a benchmark: the options of `fdarx evaluate`, and of `fdarx_core.evaluate`."""
+class GradingSpec(BatchConfig, MeasuringSpec):
+    """The base of specifications whose jobs grade answers."""
 
     job: ClassVar[str] = "evaluate"
+
+    limit: Common[int | None] = Field(None, ge=1)
+    """number of questions, the first in an order that the seed decides (all)"""
+    fail_under: Annotated[Names, Parameter(group=_THRESHOLDS)] = Field(default_factory=list)
+    """METRIC=NUMBER, as accuracy=0.8: exit with code 4 where a model has less in any setting, and write junit.xml into
+    the run; SETTING/METRIC=NUMBER for one setting or model"""
+    fail_over: Annotated[Names, Parameter(group=_THRESHOLDS)] = Field(default_factory=list)
+    """METRIC=NUMBER, as hallucination_rate=0.05: the same where a model has more"""
+
+    _metrics: tuple[AnswerFunction | Metric, ...] = PrivateAttr(default=())
+
+    def bounds(self) -> list[dict[str, float]]:
+        """Return the bounds of --fail-under and of --fail-over. Raises ValueError as `read_bounds`."""
+        from fdarx_core.evaluation.thresholds import read_bounds
+
+        return [read_bounds(options, self._metrics) for options in (self.fail_under, self.fail_over)]
+
+    def threshold_results(self, run: RunDirectory) -> list[ThresholdResult]:
+        """Return the results of the thresholds on a finished run; if there are any, they are written to junit.xml."""
+        from fdarx_core.evaluation.thresholds import check_thresholds, junit_report
+
+        if results := check_thresholds(run, *self.bounds()):
+            run.file("junit.xml").write_text(junit_report(run.root.name, results))
+        return results
+
+    def run(self, executor: Executor | None = None, progress: Progress | None = None) -> RunDirectory:
+        """Run the job, as `AskingSpec.run`. Raises AssertionError where a finished run misses a threshold."""
+        run = super().run(executor, progress)
+        if run.complete and (faults := [one.fault for one in self.threshold_results(run) if one.fault]):
+            raise AssertionError("\n".join(faults))
+        return run
+
+
+class EvaluateSpec(GradingSpec):
+    """An evaluation of models on a benchmark: the options of `fdarx evaluate`, and of `fdarx_core.evaluate`."""
+
     by_content: ClassVar[frozenset[str]] = frozenset({"benchmark"})
 
     benchmark: Required[str] = ""
@@ -63,8 +103,8 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
     only: Common[Names] = Field(default_factory=list)
     """evaluate only these models of the files (all except the judge)"""
     predictions: Common[str | None] = None
-    """answers of other programs to grade: a file with qid and answer in each row, see docs/evaluating.md; or logs of
-    inspect or lm-eval, see docs/harnesses.md; with --regrade, a run of `fdarx evaluate`"""
+    """answers of other programs to grade: a file with qid (or question) and answer in each row, see docs/evaluating.md;
+    or logs of inspect or lm-eval, see docs/harnesses.md; with --regrade, a run of `fdarx evaluate`"""
     regrade: str | None = None
     """grade the answers of the evaluation in --predictions again with this judge, a name of --models or baseline; only
     the judge is asked"""
@@ -89,8 +129,6 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
     """local directory of a BGE reranker, for +rerank"""
     sample: Common[int | None] = Field(None, ge=1)
     """number of labels to evaluate on, drawn at random (all)"""
-
-    _metrics: tuple[AnswerFunction | Metric, ...] = PrivateAttr(default=())
 
     @classmethod
     def of(cls, *, metrics: Sequence[AnswerFunction | Metric] = (), **fields: Any) -> Self:
@@ -126,6 +164,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
         from fdarx_core.pipeline.executor import SMALL
         from fdarx_core.storage.benchmark_reader import read_benchmark
 
+        self.bounds()
         earlier = self._earlier_evaluation()
         spec = self
         if earlier is not None:  # the options of the earlier evaluation, with the new judge
@@ -152,6 +191,7 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
                 given=given,
                 earlier=earlier,
                 sample=spec.sample,
+                limit=spec.limit,
                 seed=spec.seed,
                 resamples=spec.resamples,
             ),
@@ -225,8 +265,9 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
         options = self.model_dump(mode="json", exclude=_NOT_RESULTS | PRESENTATION)
         if self._metrics:
             options["metrics"] = metric_digests(self._metrics)
-        if self.split == "test":  # so that a run that was begun before there were splits is resumed
-            del options["split"]
+        for name, default in (("split", "test"), ("limit", None)):  # so that runs from before these options are resumed
+            if options[name] == default:
+                del options[name]
         # not the baseline's rules: when they change, what they said is made anew
         asked = {name: dict(model.request_parameters) for name, model in setup.used.items()}
         bounded = {name: model for name, model in setup.used.items() if model.context_length}
@@ -268,10 +309,19 @@ class EvaluateSpec(BatchConfig, MeasuringSpec):
 
     def _imported_answers(self) -> tuple[GivenAnswers, list[Reject]]:
         from fdarx_core.evaluation.figures import CellKey
-        from fdarx_core.storage.imported_predictions import read_predictions
+        from fdarx_core.storage.benchmark_reader import read_benchmark
+        from fdarx_core.storage.imported_predictions import normalized_question, read_predictions
 
         if self.predictions is None or self.regrade is not None:
             return {}, []
-        answers, rejects = read_predictions(self.predictions)
+
+        def question_ids() -> Mapping[str, Sequence[str]]:
+            found = defaultdict[str, list[str]](list)
+            for label in read_benchmark(self.benchmark, self.split).items():
+                for question in label.questions:
+                    found[normalized_question(question.question)].append(question.id)
+            return found
+
+        answers, rejects = read_predictions(self.predictions, cache(question_ids))
         by_cell = {(row.question_id, CellKey(row.model, row.setting, row.retriever)): row for row in answers}
         return by_cell, rejects

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
+from cyclopts import Parameter
 from pydantic import Field
 
 from fdarx_core.llm import Baseline
@@ -73,8 +74,8 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
     """leave out the document that a question's title names, as in the paper's test"""
     strip_title: bool = False
     """remove `Guideline title: …`, which names the document, from the questions"""
-    sample: Common[int | None] = Field(None, ge=1)
-    """number of questions, drawn at random (all)"""
+    sample: Annotated[Common[int | None], Parameter(alias="--limit")] = Field(None, ge=1)
+    """number of questions, the first in an order that the seed decides (all)"""
 
     def open(self) -> OpenedJob:
         """Load the models, and read the questions and the index. Raises ValueError as `setup`, and StorageError."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +20,7 @@ from fdarx_core.records import (
     content_id,
 )
 from fdarx_core.storage.errors import InputError, StorageError
-from fdarx_core.storage.imported_predictions import TEXT_KEYS, answer_text
+from fdarx_core.storage.imported_predictions import TEXT_KEYS, answer_text, normalized_question
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.run_directory import RunDirectory
 from fdarx_core.storage.tables import (
@@ -37,15 +35,9 @@ from fdarx_core.storage.tables import (
 
 STAGE = "predictions"
 REFERENCES_STAGE = "references"
-_WORDS = re.compile(r"[^\W_]+")
 _STATEMENT_KEYS = "Question, and Must_have, Nice_to_have or Free_form_answer"
 _ANSWER_KEYS = "question and answer"
 _REFERENCES = ("references", "reference", "ground_truths", "ground_truth", "gold_answer")
-
-
-def normalized_question(question: str) -> str:
-    """Return the words and numbers of a question in lower case; equal results mean the same question."""
-    return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", question).casefold()))
 
 
 StatementsRow: TypeAlias = tuple[str, str, list[str], list[str]]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import chain
@@ -37,12 +38,14 @@ UNNAMED_SETTING = "given"
 TEXT_KEYS = ("answer", "prediction", "response")
 """The keys of a row under which the text of an answer may be."""
 _ID = ("qid", "question_id", "id")
-_NEEDED = "qid and answer"
+_QUESTION = ("question", "user_input", "input", "query")
+_NEEDED = "qid (or question) and answer"
 _LOGS = "; or a log of inspect (.eval) or lm-eval (samples_*.jsonl), or a folder of logs"
 _PASSAGE = r"(?:PASSAGE[_ -]?)?(\d{1,7})"
 _CITATION = re.compile(rf"\W*{_PASSAGE}(?:\.0)?\W*", re.IGNORECASE | re.ASCII)
 _CITATION_RANGE = re.compile(rf"\W*{_PASSAGE}\s*(?:-|–|to)\s*{_PASSAGE}\W*", re.IGNORECASE | re.ASCII)
 _LONGEST_RANGE = 100
+_WORDS = re.compile(r"[^\W_]+")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -52,7 +55,8 @@ class ImportedPrediction:
 
     `cited` are doc_chunk_index values from a field of their own, `citable` those of the passages that the prompt marks;
     None where the row has no such field.
-    `finish_reason` is that of the server: stop, length or content_filter.
+    `finish_reason` is that of the server: stop, length or content_filter. `shown` are the passages of the prompt, where
+    an answer is judged by them.
     """
 
     question_id: str
@@ -63,14 +67,30 @@ class ImportedPrediction:
     cited: list[int] | None = None
     citable: list[int] | None = None
     finish_reason: str = "stop"
+    shown: Sequence[int] = ()
 
 
-def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Reject]]:
+QuestionIds = Callable[[], Mapping[str, Sequence[str]]]
+"""Returns the ids of the questions that may be answered, by `normalized_question`."""
+
+
+def normalized_question(question: str) -> str:
+    """Return the words and numbers of a question in lower case; equal results mean the same question."""
+    return " ".join(_WORDS.findall(unicodedata.normalize("NFKC", question).casefold()))
+
+
+def model_name(text: str) -> str:
+    """Return a model's name as in a models file, since its folders in a run bear it: org/model 7b is org-model-7b."""
+    return _NOT_IN_NAMES.sub("-", text).strip("-._") or "unnamed"
+
+
+def read_predictions(address: str, question_ids: QuestionIds = dict) -> tuple[list[ImportedPrediction], list[Reject]]:
     """Read the predictions in a file or in logs, in their order, and the rejected rows.
 
-    A file is `.jsonl`, `.json`, `.csv` or `.parquet`. A row has `qid` (or question_id, id) and `answer` (or prediction,
-    response). Optional are `model` (else the name of the file; characters other than letters, digits, ".", "_" and "-"
-    become "-"), `setting` (else "given"), `retriever` and `cited`. Logs are those of inspect and lm-eval, whose samples
+    A file is `.jsonl`, `.json`, `.csv` or `.parquet`. A row has `qid` (or question_id, id), or a `question` (or
+    user_input, input, query) by whose text `question_ids` finds it, and `answer` (or prediction, response). Optional
+    are `model` (else the name of the file; characters other than letters, digits, ".", "_" and "-" become "-"),
+    `setting` (else "given"), `retriever` and `cited`. Logs are those of inspect and lm-eval, whose samples
     have the fields that docs/harnesses.md names: one file, or a folder with several. A second answer to a question by
     the same model in the same setting and with the same retriever is rejected. Raises StorageError for an unreadable
     file and for one without predictions.
@@ -83,7 +103,7 @@ def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Rejec
     predictions: dict[tuple[str, ...], ImportedPrediction] = {}
 
     def parse(row: dict[str, Any]) -> ImportedPrediction:
-        read = _prediction(row, model)
+        read = _prediction(row, model, question_ids)
         key = (read.question_id, read.model, read.setting, read.retriever)
         if key in predictions:
             raise InputError("duplicate", f"an earlier row answers it too, as {' / '.join(filter(None, key[1:]))}")
@@ -96,16 +116,19 @@ def read_predictions(address: str) -> tuple[list[ImportedPrediction], list[Rejec
     return list(predictions.values()), rejects
 
 
-def _prediction(row: dict[str, Any], model: str) -> ImportedPrediction:
+def _prediction(row: dict[str, Any], model: str, question_ids: QuestionIds) -> ImportedPrediction:
     question_id = text_at(row, *_ID)
     if not question_id:
-        raise InputError("missing_key", f"none of {', '.join(_ID)} names the question")
+        question = normalized_question(text_at(row, *_QUESTION))
+        if not question:
+            raise InputError("missing_key", f"none of {', '.join((*_ID, *_QUESTION))} names the question")
+        if len(found := question_ids().get(question, ())) != 1:
+            raise InputError("unknown_question", f"{len(found) or 'no'} questions have its text; give its qid")
+        question_id = found[0]
     text = answer_text(row, "missing_key")
-    # A model's folders in the run bear its name, so it is written as in a models file: org/model 7b is org-model-7b.
-    name = _NOT_IN_NAMES.sub("-", text_at(row, "model") or model).strip("-._") or "unnamed"
     return ImportedPrediction(
         question_id,
-        name,
+        model_name(text_at(row, "model") or model),
         text_at(row, "setting") or UNNAMED_SETTING,
         text_at(row, "retriever"),
         text,

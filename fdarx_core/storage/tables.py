@@ -163,13 +163,16 @@ def check_rows_file(location: Location, option: str, others: str = "") -> None:
         raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}{others}")
 
 
-def read_rows(location: Location, wanted: str, *, blank: Collection[str] = ()) -> Iterator[FileRow]:
+def read_rows(
+    location: Location, wanted: str, *, blank: Collection[str] = (), within: Sequence[str] = ()
+) -> Iterator[FileRow]:
     """Yield the rows of a file with one of `SUFFIXES`, in its order. Raises StorageError for an unreadable file.
 
     Args:
         location: the file.
         wanted: the keys that a row needs, for error messages.
         blank: the columns of a CSV file whose empty cells are empty texts; in other columns they are missing values.
+        within: keys under which the list of rows may be in the object of a JSON file, also one within another.
     """
     suffix = location.suffix.lower()
     if suffix == ".jsonl":
@@ -178,6 +181,8 @@ def read_rows(location: Location, wanted: str, *, blank: Collection[str] = ()) -
         yield from _csv(location, blank)
     else:
         rows: Any = read_table(location).to_pylist() if suffix == ".parquet" else _json(location)
+        while isinstance(rows, dict) and (key := next(filter(rows.__contains__, within), None)):
+            rows = rows[key]
         if not isinstance(rows, list):
             raise StorageError(f"{location} holds no list; give a list of objects with {wanted}")
         for number, row in enumerate(rows, 1):
@@ -200,6 +205,8 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
         header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
         delimiter = max(",;\t", key=header.count)  # whichever the header has most of
         reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+        names = list(reader.fieldnames or ())  # one that recurs gets its position
+        reader.fieldnames = [f"{name} {at}" if name in names[:at] else name for at, name in enumerate(names)]
         for row in reader:
             filled = {key: value for key, value in row.items() if key in blank or value}
             yield FileRow(f"{location.name}:{reader.line_num}", filled)

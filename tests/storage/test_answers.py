@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fdarx_core.records import CheckedAnswer, LabelSummary, Prediction, QuestionAnswer, RagAnswer, RagQuestion, Reject
 from fdarx_core.storage import Location, RunDirectory, StorageError, write_records, write_table
-from fdarx_core.storage.checked_answers import ReferenceStatements, normalized_question, open_answers, read_references
-from fdarx_core.storage.imported_predictions import ImportedPrediction, read_predictions
+from fdarx_core.storage.checked_answers import ReferenceStatements, open_answers, read_references
+from fdarx_core.storage.imported_predictions import ImportedPrediction, normalized_question, read_predictions
 
 ROWS: list[dict[str, Any]] = [
     {"qid": "q1", "answer": "40 mg\nCITED_PASSAGES: PASSAGE_0003", "model": "m", "setting": "full_label"},

@@ -91,7 +91,7 @@
     const why = element("div", "", "why", element("p", "", "", element("b", details.finding)),
       details.detail && element("p", details.detail), ...details.notes.map((note) => element("p", note)));
     const columnsShown = element("div", "", "pair",
-      element("div", "", "", element("h4", "Gold passages"), ...goldPassages(row, details, asked)),
+      element("div", "", "", element("h4", details.context ? "Given context" : "Gold passages"), ...goldPassages(row, details, asked)),
       element("div", "", "", element("h4", "Cited passages"), ...citedPassages(row, details, asked)));
     const legend = element("p", "Marked in the passages: ", "about", element("mark", "words of the gold answer", "by-gold"), document.createTextNode(" "),
       element("mark", "words of the model's answer", "by-model"), document.createTextNode(" "), element("mark", "words of both", "by-both"));
@@ -103,7 +103,7 @@
     if (!details.gold.length) return [element("p", details.answerable ? "The benchmark does not contain their text." : "None, because the label does not contain the answer.", "about")];
     return details.gold.map(([at, seen]) => {
       const shown = seen === null ? "" : seen ? " · shown to the model" : " · not shown to the model";
-      return passage(details.passages[at], asked, columns.answer[row], `gold${shown}`, "gold-mark");
+      return passage(details.passages[at], asked, columns.answer[row], details.context ? "given" : `gold${shown}`, "gold-mark");
     });
   }
 
