@@ -69,7 +69,7 @@ _REVIEW = {
 }
 
 
-_LONG = ("build", "evaluate", "evaluate-rag", "factuality", "serve")
+_LONG = ("build", "evaluate", "evaluate-rag", "factuality", "grade", "serve")
 """Jobs with many options, whose `--help` shows the required and the common ones."""
 
 

@@ -10,11 +10,11 @@ from cyclopts import Group, Parameter
 from pydantic import Field
 
 from fdarx_core.specs.evaluate import GradingSpec
-from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, Names, check_roles
+from fdarx_core.specs.options import BASELINE, HOW, PRESENTATION, Common, Names, check_roles
 from fdarx_core.specs.running import OpenedJob
 
 _COLUMNS = Group("Columns of the file, where they do not have their usual names", sort_key=0)
-_Column = Annotated[str | None, Parameter(group=_COLUMNS)]
+_Column = Annotated[str | None, Parameter(group=_COLUMNS, show=True)]
 _QUESTIONS_A_PART = 64
 
 
@@ -27,9 +27,9 @@ class GradeSpec(GradingSpec):
     """file with a question, an answer, and a reference or contexts in each row, see docs/grading.md"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
-    models: Names = Field([BASELINE])
+    models: Common[Names] = Field([BASELINE])
     """YAML files that list models on servers, of which --judge names one, see docs/models.md"""
-    judge: str = BASELINE
+    judge: Common[str] = BASELINE
     """model that grades: a name of --models, or baseline (built-in rules, not a language model)"""
     question: _Column = None
     """column of the question (question, user_input, input, query, prompt)"""
