@@ -199,7 +199,8 @@ class HttpEndpoint(AsyncEndpoint):
         if "proxy" in failure.reason:
             return f"check {way}that the proxy is up and forwards to base_url"
         if failure.status in (401, 402, 403, 429):
-            return f"check the key that {self.config.key_field} names, and what it may use"
+            field = "key_command" if self.config.key_command else "key_env"
+            return f"check the key that {field} names, and what it may use"
         if failure.status == 400:
             return "check model, sampling and structured in the models file"
         if failure.status >= 500:
