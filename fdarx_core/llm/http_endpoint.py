@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -214,7 +214,8 @@ class HttpEndpoint(AsyncEndpoint):
         if "proxy" in failure.reason:
             return f"check {way}that the proxy is up and forwards to base_url"
         if failure.status in (401, 402, 403, 429):
-            return f"check the key that {self.config.key_field} names, and what it may use"
+            field = "key_command" if self.config.key_command else "key_env"
+            return f"check the key that {field} names, and what it may use"
         if failure.status == 400:
             return "check model, sampling and structured in the models file"
         if failure.status >= 500:
@@ -332,7 +333,9 @@ class HttpEndpoint(AsyncEndpoint):
                         yield text
                 finally:
                     pending.latency_s = time.monotonic() - started
-                await _drain(events)
+                with suppress(Failure, TimeoutError):  # only a connection that was read to its end is used again
+                    async with asyncio.timeout(_CLOSING_S):
+                        await anext(events, None)
             note_completion(span, received.completion())
 
     def _response(self, pending: PendingRequest, completion: Completion) -> Response:
@@ -380,13 +383,3 @@ def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str
 
 def _wrong_shape(what: str, content: bytes) -> Failure:
     return Failure(f"{TRANSIENT}wrong_shape", f"the {what} does not belong to this API: {error_message(content)}")
-
-
-async def _drain(events: AsyncGenerator[bytes, None]) -> None:
-    """Wait briefly for the end of a body: only a connection that was read to its end is used again."""
-    reading = asyncio.ensure_future(anext(events, None))  # not wait_for: before 3.12 it may lose a cancellation
-    try:
-        await asyncio.wait([reading], timeout=_CLOSING_S)
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
