@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from fdarx_core.evaluation.gold import RANKING_METRICS
 from fdarx_core.plugins import load_plugins
 from fdarx_core.records import Grade, Prediction, QuestionAnswer
-from fdarx_core.records.question_types import UNANSWERABLE_TYPES, TypeNames, is_answerable
+from fdarx_core.records.question_types import UNANSWERABLE_TYPES, TypeNames
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -82,7 +83,7 @@ class ScoreColumns:
         return self._components[metric.name]
 
 
-ANSWERABLE = TypeNames("answerable", chosen=is_answerable)
+ANSWERABLE = TypeNames("answerable", chosen=attrgetter("answerable"))
 ALL = ("all",)
 EVERY = TypeNames("answerable", "all")
 

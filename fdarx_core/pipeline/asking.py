@@ -310,30 +310,26 @@ ResourceCaller: TypeAlias = Callable[..., Awaitable[Any]]
 """`call(resource, method, *arguments)` calls a method of a resource, wherever it is held."""
 
 
+@dataclass(slots=True)
 class AskSession:
     """Runs the asking segment of parts in one event loop; many parts may be in progress at once."""
 
-    def __init__(
-        self,
-        clients: ClientPool,
-        responses: Location,
-        report: Report,
-        call: ResourceCaller,
-        watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
-    ) -> None:
-        self._clients, self._responses, self._watch = clients, responses, watch
-        self._report, self._call = report, call
-        self._asker: Asker | None = None
-        self._reporting: asyncio.Task[None] | None = None
+    clients: ClientPool
+    responses: Location
+    report: Report
+    call: ResourceCaller
+    watch: Callable[[Mapping[str, Counters]], None] = lambda _: None
+    _asker: Asker | None = field(default=None, init=False)
+    _reporting: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def run(self, steps: Sequence[Step[State]], states: Sequence[State]) -> str:
         """Take the states of a part through steps; returns why asking ended early, or "". Responses are stored then."""
         if self._asker is None:
-            self._asker = self._clients.open(self._responses, self._watch)
+            self._asker = self.clients.open(self.responses, self.watch)
             self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
         asker = self._asker
         with span("ask", {"fdarx.rows": len(states)}):
-            ended = await run_steps_async(steps, states, StepContext(asker.ask, self._call))
+            ended = await run_steps_async(steps, states, StepContext(asker.ask, self.call))
         await asker.flush()
         return ended
 
@@ -347,11 +343,11 @@ class AskSession:
     async def _keep_reporting(self, asker: Asker) -> None:
         while True:
             asker.report()
-            if await self._report(AskProgress.of(asker)):
+            if await self.report(AskProgress.of(asker)):
                 break
             await asyncio.sleep(_REPORT_EVERY_S)
         await asker.stop()
-        await self._report(replace(AskProgress.of(asker), stopped=True))
+        await self.report(replace(AskProgress.of(asker), stopped=True))
 
 
 async def plan_part(stage: Stage[Any], part: Part, clients: ClientPool, call: ResourceCaller) -> list[PlanRow]:

@@ -10,7 +10,6 @@ from fdarx_core.filters.round_trip import (
     COMPARE_ANSWERS,
     ROUND_TRIP_ANSWER,
     STAGE,
-    RoundTripReply,
     answer_slots,
     compare_slots,
     outcome,
@@ -56,14 +55,11 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
         return
     compared: list[tuple[QuestionAnswer, dict[str, Any]]] = []
     for question in state.questions:
-        usable = {
-            setting: reply for setting, reply in state.replies[question.id].items() if isinstance(reply, RoundTripReply)
-        }
         if not question.answerable:
             continue
         if planned:
             compared.append((question, {"question": question.question, "gold": question.answer, "answers": []}))
-        elif (slots := compare_slots(question, usable)) is not None:
+        elif (slots := compare_slots(question, state.replies[question.id])) is not None:
             compared.append((question, slots))
     exchanges = yield [address.request(COMPARE_ANSWERS, slots) for _, slots in compared]
     responses = {question.id: reply for (question, _), (_, reply) in zip(compared, exchanges, strict=True)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Literal
 
 from fdarx_core.plugins import PluginError, load_plugins
@@ -109,12 +110,7 @@ class TypeNames(Collection[str]):
         return len(self._names)
 
 
-def is_answerable(kind: QuestionType) -> bool:
-    """Return whether labels have the answers to questions of a type."""
-    return kind.answerable
-
-
-ANSWERABLE_TYPES = TypeNames(chosen=is_answerable)
+ANSWERABLE_TYPES = TypeNames(chosen=attrgetter("answerable"))
 UNANSWERABLE_TYPES = TypeNames(chosen=lambda kind: not kind.answerable)
 
 

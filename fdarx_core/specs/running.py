@@ -17,6 +17,8 @@ from fdarx_core.specs.options import (
     ASKING,
     BASELINE,
     RUNNING,
+    BatchConfig,
+    BatchFilesConfig,
     BertscoreConfig,
     ComputingConfig,
     JobConfig,
@@ -95,12 +97,12 @@ class JobSpec(JobConfig):
     @property
     def by_batch_api(self) -> bool:
         """Whether requests go through batch APIs: not unless the job has the option `batch` of `BatchConfig`."""
-        return False
+        return isinstance(self, BatchConfig) and self.batch
 
     @property
     def batch_folder(self) -> str | None:
         """The folder for batch files, None where requests do not go into files."""
-        return None
+        return self.batch_files if isinstance(self, BatchFilesConfig) else None
 
 
 class RunSpec(ComputingConfig, JobSpec):

@@ -85,11 +85,11 @@ class RunDirectory:
         if earlier is None:
             run = cls(root, claim=claim)
             about = {"format": FORMAT, "job": job, "status": "running", "config": config}
-            run._write({**about, "versions": versions, "started": _now()})
+            run._write({**about, "versions": versions, "started": utc_now()})
             return run
         run = cls(root, resumed=True, complete=earlier["status"] == "complete", claim=claim)
         if not run.complete:
-            run._write({**earlier, "versions": versions, "status": "running", "resumed": _now()})
+            run._write({**earlier, "versions": versions, "status": "running", "resumed": utc_now()})
         return run
 
     @classmethod
@@ -168,12 +168,12 @@ class RunDirectory:
 
         Raises RunConflict, as `stop` does, where another job has taken over the run.
         """
-        self._write({**self.info(), **summary, "status": "complete", "finished": _now()})
+        self._write({**self.info(), **summary, "status": "complete", "finished": utc_now()})
         self.release()
 
     def stop(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """Write to `run.json` how the run ended early ("interrupted", "failed", "incomplete"), and a summary."""
-        self._write({**self.info(), **(summary or {}), "status": status, "stopped": _now()})
+        self._write({**self.info(), **(summary or {}), "status": status, "stopped": utc_now()})
 
     def release(self) -> None:
         """Let other jobs write the run. Call it after the last write: on S3, this one cannot write any more."""
@@ -203,7 +203,8 @@ def _absolute(out: str) -> Location:
     return location if location.is_remote else Location(Path(location.address).absolute())
 
 
-def _now() -> str:
+def utc_now() -> str:
+    """Return the time in UTC, ISO 8601 to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 

@@ -76,7 +76,7 @@ class BatchRunner:
 
     def __init__(self, model: Any, tokenizer: Any, batch: int) -> None:
         self._torch = load_module("torch", PURPOSE)
-        self._model, self._padding = model, {"input_ids": tokenizer.pad_token_id or 0}
+        self._model, self._tokenizer = model, tokenizer
         self._tokens = FULL if self._model.device.type == "cpu" else FULL * batch
 
     def probabilities(self, inputs: Sequence[Tokens]) -> list[Outcome]:
@@ -119,21 +119,11 @@ class BatchRunner:
         return [*self._fitting(inputs[:half]), *self._fitting(inputs[half:])]
 
     def _run(self, inputs: Sequence[Tokens]) -> list[list[float]]:
+        rows = {name: [tokens[name] for tokens in inputs] for name in inputs[0]}
         with self._torch.inference_mode():
-            logits = self._model(**self._tensors(inputs)).logits
+            logits = self._model(**self._tokenizer.pad(rows, return_tensors="pt").to(self._model.device)).logits
             found: list[list[float]] = logits.float().softmax(-1).cpu().tolist()
         return found
-
-    def _tensors(self, inputs: Sequence[Tokens]) -> dict[str, Any]:
-        padded = self._torch.nn.utils.rnn.pad_sequence
-        return {
-            name: padded(
-                [self._torch.tensor(tokens[name]) for tokens in inputs],
-                batch_first=True,
-                padding_value=self._padding.get(name, 0),
-            ).to(self._model.device)
-            for name in inputs[0]
-        }
 
 
 def _is_finite(row: list[float]) -> bool:
