@@ -30,11 +30,9 @@ class LocalExecutor(Executor):
         # Shared by the driver's thread and the event loop; each is written by one side only.
         self._progress: AskProgress | None = None
         self._stopping = False
-        self._stopped = threading.Event()
 
     def run(self, work: Work) -> Iterator[PartResult]:
         session = AskSession(work.clients, work.store.root, self._report, resource_caller(work.resources))
-        self._stopped.clear()
 
         async def make(stage: Stage[Any], part: Part) -> tuple[Any, str]:
             before, asking, after = cut_steps(stage.steps, work.clients.models)
@@ -46,7 +44,8 @@ class LocalExecutor(Executor):
 
         async def close() -> None:
             await session.close()
-            self._stopped.set()
+            if self._progress is not None:
+                self._progress.stopped = True
 
         batch = work.clients.batch
         return SideBySide(work, make, lambda stage: _BATCH_PARTS if batch else stage.window, close).run()
@@ -76,14 +75,8 @@ class LocalExecutor(Executor):
     def stop_asking(self) -> None:
         self._stopping = True
 
-    def await_stopped(self, bound_s: float = 30.0) -> None:
-        if self._progress is not None:
-            self._stopped.wait(bound_s)
-
     async def _report(self, progress: AskProgress) -> bool:
         self._progress = progress
-        if progress.stopped:
-            self._stopped.set()
         return self._stopping
 
 

@@ -135,7 +135,8 @@ async def answer_and_judge(spec: RagSetup, states: Sequence[QuestionState], cont
         state.answers = await all_done(variants)
         tools = _JobTools(spec, context, cache)
         for name in spec.retrievers if question.title and not spec.exclude_own else ():
-            hits = await tools.first(question.question, spec.filter(question), spec.candidates, name)
+            own = SearchQuery(question.question, spec.candidates, is_question=True)
+            hits, _ = await tools.search_one(own, spec.filter(question), spec.candidates, name)
             rank = title_rank([hit.chunk.title for hit in hits], question.title)
             state.ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
 
@@ -224,18 +225,13 @@ class _JobTools:
         return await self._context.ask([address.request(task, slots) for task, slots in asks])
 
     async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
-        timed = await asyncio.gather(*(self._search(query, only, k, self._spec.retriever) for query in searches))
+        timed = await asyncio.gather(*(self.search_one(query, only, k, self._spec.retriever) for query in searches))
         self.search_s += sum(seconds for _, seconds in timed)
         return [[SearchHit(hit.chunk, hit.score, number) for hit in found] for number, (found, _) in enumerate(timed)]
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
         found: list[list[Mention]] | None = await self._context.call("index", "find_drugs", texts)
         return found
-
-    async def first(self, question: str, only: ChunkFilter, k: int, retriever: str) -> list[SearchHit]:
-        """Return the hits of a retriever for the question itself."""
-        found, _ = await self._search(SearchQuery(question, k, True), only, k, retriever)
-        return list(found)
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         found: list[AbsentDrug] = await self._context.call("index", "absent_drugs", text)
@@ -258,7 +254,9 @@ class _JobTools:
     def max_context_characters(self) -> int | None:
         return context_budget(self._spec.models.get(self.answerer))
 
-    async def _search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
+    async def search_one(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
+        """Return the hits of a retriever for one query, and the seconds that the search took."""
+
         async def find(keys: list[Any]) -> list[Timed]:
             return [await self._context.call("index", "search", search, only, k, retriever)]
 

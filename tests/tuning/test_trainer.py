@@ -87,8 +87,3 @@ def test_a_preferred_answer_is_the_likelier_one() -> None:
         for measure, before, after, _ in tuning_figures(rows, seed=0, resamples=100)
     }
     assert found["preferred"] == (0.0, 1.0)
-
-
-def test_figures_need_both_models_on_each_question() -> None:
-    with pytest.raises(ValueError, match="not to the same questions"):
-        tuning_figures([answer("a", "x", BASE, 1.0), answer("b", "x", TUNED, 1.0)], seed=0, resamples=100)
