@@ -72,12 +72,6 @@ class JudgeTrial(PipelineJob):
     set_ids: list[str] = field(init=False, repr=False)
 
     @property
-    def stage_names(self) -> list[str]:
-        """The names of the stages, in the order of a build; those of models only where there are any."""
-        judged = [judge.stage for judge in self.judges] if self.roles.judges else []
-        return [RULES, *judged, *([ROUND_TRIP] if self.roles.reader else [])]
-
-    @property
     def steps(self) -> list[Step[LabelState]]:
         """The steps of a build from its candidates on; all candidates come back before each stage.
 
@@ -101,7 +95,9 @@ class JudgeTrial(PipelineJob):
             asked = [candidate.question_of(found.label, found.passages) for candidate in mine]
             state = LabelState(found.identity, label=found.label, passages=found.passages, candidates=asked)
             parts.append(Part(number, [state]))
-        write = partial(_write_part, self.parts, self.stage_names)
+        judged = [judge.stage for judge in self.judges] if self.roles.judges else []
+        names = [RULES, *judged, *([ROUND_TRIP] if self.roles.reader else [])]
+        write = partial(_write_part, self.parts, names)
         return [(Stage(self.phase, attrgetter("inputs"), self.steps, write), parts)]
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 from fdarx_core.storage import Location
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
+_TAKEN_OVER = {"strategies", "candidates", "contexts", "exclude", "exclude_own", "bertscore_layers"}
 _ALL = {**STRATEGIES, **ABLATIONS}
 _COMPARED = ("bm25", "cosine", "hybrid")
 """Retrievers whose document ranks every run compares, beside the one of --retriever."""
@@ -121,18 +122,13 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
             version=index.version,
             retriever=retriever,
             retrievers=compared,
-            strategies=self.strategies,
+            **self.model_dump(include=_TAKEN_OVER),
             postprocessors=self._postprocessors(directories),
             roles=roles,
             models=models,
-            candidates=self.candidates,
-            contexts=self.contexts,
-            exclude=self.exclude,
-            exclude_own=self.exclude_own,
             directories=directories,
             encoder=_encoder(directories),
             bertscore=self.bertscore_model,
-            bertscore_layers=self.bertscore_layers,
         )
 
     def identity(self, setup: RagSetup, questions: Sequence[RagQuestion]) -> dict[str, Any]:

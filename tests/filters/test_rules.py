@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.filters import RULES, LabelEvidence, first_failure
+from fdarx_core.filters import LabelEvidence, first_failure
 from fdarx_core.filters.rules import (
     ANSWER_LENGTH,
     MIN_OVERLAP,
     QUESTION_LENGTH,
+    RULES,
     artificial_conjunction,
     malformed_answer,
     malformed_question,
