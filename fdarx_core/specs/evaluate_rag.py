@@ -11,7 +11,7 @@ from pydantic import Field
 
 from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.rag import RagEvaluation
-from fdarx_core.pipeline.rag_steps import CODE_VERSION, RagSetup, baseline
+from fdarx_core.pipeline.rag_steps import CODE_VERSION, RAG_RULES, RagSetup
 from fdarx_core.rag.query import CANDIDATES, CONTEXTS, POSTPROCESSORS
 from fdarx_core.rag.questions import keep_indexed_titles, read_questions
 from fdarx_core.rag.search import Role, available_retrievers
@@ -75,7 +75,7 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
         chosen = sorted(questions, key=lambda question: content_id(str(self.seed), question.id))[: self.sample]
         index = IndexReader.open(self.index, version=self.index_version)
         setup = self.setup(index)
-        clients = self.client_pool(baseline(), setup.used, shared_fate=False)
+        clients = self.client_pool(RAG_RULES, setup.used, shared_fate=False)
         titled = sum(bool(question.title) for question in chosen)
         chosen = keep_indexed_titles(chosen, index)
         lost = titled - sum(bool(question.title) for question in chosen)
