@@ -8,15 +8,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from fdarx_core.documents import (
-    LabelFiles,
-    chunk_document,
-    find_labels,
-    may_hold_labels,
-    read_documents,
-    read_label_chunks,
-    read_label_file,
-)
+from fdarx_core.documents.chunks import chunk_document, may_hold_labels, read_documents
+from fdarx_core.documents.labels import LabelFiles, find_labels, read_label_chunks, read_label_file
 from fdarx_core.documents.uploads import UploadFolder, as_upload, upload_id
 from fdarx_core.labels import Identity, Selection, select
 from fdarx_core.pipeline.executor import Call, Executor, Operator
