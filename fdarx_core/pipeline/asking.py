@@ -283,24 +283,14 @@ class AskProgress:
     @classmethod
     def of(cls, asker: Asker) -> AskProgress:
         counters = asker.counters.values()
-        return cls(
-            done=sum(counter.done for counter in counters),
-            in_flight=sum(counter.in_flight for counter in counters),
-            retries=sum(counter.retries for counter in counters),
-            cost=asker.cost,
-            batches=asker.batches,
-        )
+        sums = {name: sum(getattr(counter, name) for counter in counters) for name in ("done", "in_flight", "retries")}
+        return cls(**sums, cost=asker.cost, batches=asker.batches)
 
     def __add__(self, other: AskProgress) -> AskProgress:
         """Return the state of two processes that ask; asking has stopped once both have."""
-        return AskProgress(
-            self.done + other.done,
-            self.in_flight + other.in_flight,
-            self.retries + other.retries,
-            self.cost + other.cost,
-            [*self.batches, *other.batches],
-            self.stopped and other.stopped,
-        )
+        counted = ("done", "in_flight", "retries", "cost")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in counted}
+        return AskProgress(**sums, batches=[*self.batches, *other.batches], stopped=self.stopped and other.stopped)
 
 
 Report: TypeAlias = Callable[[AskProgress], Awaitable[bool]]

@@ -51,13 +51,10 @@ def audit_build(run: RunDirectory, splits: Splits, most: int = MOST_AUDITED) -> 
         StorageError: a part of the run can't be read.
     """
     audited, note = _audited_labels(run, splits, most)
-    questions = (
-        row for part in run.parts("questions") for row in read_records(part, QuestionAnswer) if row.set_id in audited
-    )
+    questions = (row for row in run.records("questions", QuestionAnswer) if row.set_id in audited)
     labels = (
         AuditedLabel(label.set_id, label.drug, [label.drug_name, *label.aliases], label.labeler)
-        for part in run.parts("labels")
-        for label in read_records(part, Label)
+        for label in run.records("labels", Label)
         if label.set_id in audited
     )
     audit = audit_artifacts(questions, labels)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
+from fdarx_core.filters.duplicates import drop_duplicates
 from fdarx_core.filters.judges import Judge, majority
 from fdarx_core.filters.label_excerpt import PROMPT_TOKENS
+from fdarx_core.filters.rules import LabelEvidence, first_failure
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import RULES_VERSION

@@ -66,9 +66,8 @@ GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
 """Answers of other programs, by question id and cell."""
 
 
-def baseline() -> Baseline:
-    """Return the built-in rules for all tasks of an evaluation."""
-    return Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)
+EVALUATION_RULES = Baseline(EVALUATION_TASKS, EVALUATION_RULES_VERSION)
+"""The built-in rules for all tasks of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ class EvaluationSetup:
 
     def address(self, name: str) -> Address:
         """Return where requests to a model are sent. Raises KeyError for an unknown name."""
-        return Address.of(name, self.models, baseline())
+        return Address.of(name, self.models, EVALUATION_RULES)
 
     def engine(self, name: str) -> str:
         """Return what answers under the name of a model that is asked. Raises KeyError for an unknown name."""

@@ -54,9 +54,8 @@ Shared = dict[Hashable, tuple[asyncio.Future[list[Any]], int]]
 Result = TypeVar("Result")
 
 
-def baseline() -> Baseline:
-    """Return the built-in rules for all tasks of answering and judging."""
-    return Baseline(RAG_TASKS, RAG_RULES_VERSION)
+RAG_RULES = Baseline(RAG_TASKS, RAG_RULES_VERSION)
+"""The built-in rules for all tasks of answering and judging."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +220,7 @@ class _JobTools:
         self._spec, self._context, self._cache = spec, context, cache
 
     async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
-        address = Address.of(self._spec.roles[role], self._spec.models, baseline())
+        address = Address.of(self._spec.roles[role], self._spec.models, RAG_RULES)
         return await self._context.ask([address.request(task, slots) for task, slots in asks])
 
     async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:

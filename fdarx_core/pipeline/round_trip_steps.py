@@ -68,10 +68,6 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
     for question in state.questions:
         response = responses.get(question.id)
         found = outcome(question, state.replies[question.id], response)
-        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, "kept", endpoint=address.name)
-        if response is not None:
-            verdict.task, verdict.task_version = response.task, response.task_version
-            verdict.response_key = response.key
         question.known_without_label = found.known
         if found.known and drop_known and found.outcome != "dropped":
             found = replace(found, outcome="dropped", reason="known_without_label", detail="answered from nothing")
@@ -83,7 +79,11 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
         else:
             reason = found.reason if found.outcome == "dropped" else f"unscored_{found.reason}"
             rejects.append(Reject(question.id, STAGE, reason, found.detail, question.set_id))
-        verdict.outcome, verdict.reason, verdict.detail = found.outcome, found.reason, found.detail
+        decided = found.outcome, found.reason, found.detail
+        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, *decided, endpoint=address.name)
+        if response is not None:
+            verdict.task, verdict.task_version = response.task, response.task_version
+            verdict.response_key = response.key
         state.verdicts.append(verdict)
     state.keep(STAGE, kept, rejects)
 
@@ -96,16 +96,15 @@ def keep_twins(state: LabelState) -> None:
     if state.label is None:
         return
     ids = {question.id for question in state.questions}
-    alone = [
-        question for question in state.questions if question.template and question.twin and question.twin not in ids
-    ]
-    rejects = [Reject(question.id, LAST_STAGE, "twin_rejected", question.twin, question.set_id) for question in alone]
-    dropped = {question.id for question in alone}
-    kept = [
-        replace(question, twin="") if question.twin and question.twin not in ids else question
-        for question in state.questions
-        if question.id not in dropped
-    ]
+    kept: list[QuestionAnswer] = []
+    rejects: list[Reject] = []
+    for question in state.questions:
+        if not question.twin or question.twin in ids:
+            kept.append(question)
+        elif question.template:
+            rejects.append(Reject(question.id, LAST_STAGE, "twin_rejected", question.twin, question.set_id))
+        else:
+            kept.append(replace(question, twin=""))
     state.keep(LAST_STAGE, kept, rejects)
 
 

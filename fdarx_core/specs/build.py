@@ -196,15 +196,8 @@ class BuildSpec(BatchConfig, AskingSpec):
 
     def load_roles(self) -> Roles:
         """Return the models of the roles. Raises ModelsError as `open`."""
-        return load_roles(
-            self.loaded_models(),
-            generator=self.generator,
-            reader=self.reader,
-            judge=self.judge,
-            votes=self.votes,
-            strict=self.strict,
-            drop_known=self.drop_known,
-        )
+        chosen = self.model_dump(include={*_ROLES, "votes", "strict", "drop_known"})
+        return load_roles(self.loaded_models(), **chosen)
 
     def selection(self) -> Selection:
         """Return the criteria by which labels are selected."""

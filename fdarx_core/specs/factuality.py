@@ -186,24 +186,18 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         if self.rxnorm and not safety:
             raise ValueError("--rxnorm finds drugs for safety flags, which need labels: give --safety RUN")
         return FactualitySetup(
-            evidence=self.evidence,
-            retriever=self.retriever,
+            **self.model_dump(include={"evidence", "retriever", "claims", "bertscore_layers"}),
             engine=engine,
             compared=compared,
-            claims=self.claims,
             models=models,
             scoring=ScoringMethod(
-                threshold=self.threshold,
-                k=self.k,
+                **self.model_dump(include={"threshold", "k", "least_coverage", "least_decided"}),
                 weights=Weights.read(self.weights),
-                least_coverage=self.least_coverage,
-                least_decided=self.least_decided,
                 measured=self._measured(models, {judging.name for judging in (engine, compared) if judging}),
             ),
             safety=safety,
             rxnorm=self.rxnorm or "",
             bertscore=self.bertscore_model,
-            bertscore_layers=self.bertscore_layers,
             encoder=ModelDirectories(cosine=self.cosine_model).of("cosine") if self.cosine_model else None,
             years=first_and_last(self.years),
         )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from fdarx_core.specs.options import PRESENTATION, BertscoreConfig, GpuConfig, Names, RunningConfig
-from fdarx_core.specs.running import OpenedJob, RunSpec
+from fdarx_core.specs.running import FunctionJob, OpenedJob, RunSpec
 from fdarx_core.tuning.answerer_training import TuningSpec
 from fdarx_core.tuning.trainer import load_library
 
@@ -28,14 +27,6 @@ _NOT_RESULTS = {*PRESENTATION, *_HOW, *_BY_CONTENT}
 _LIBRARIES = ("torch", "transformers", "trl", "peft")
 """What the training of an answerer needs; not imported here, as that takes seconds before an error can be shown."""
 _WEIGHTS = ("*.safetensors", "*.bin")
-
-
-class Training(NamedTuple):
-    """A training as the work of a job: `run_all` trains into the run, and goes on from its last checkpoint."""
-
-    run: RunDirectory
-    executor: Executor
-    run_all: Callable[[], object]
 
 
 class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig, RunSpec):
@@ -91,10 +82,10 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
         counts = ", ".join(f"{sum(pair.part == part for pair in pairs):,} for {part}" for part in PARTS)
         several_gpus = load_library("torch").cuda.device_count() > 1
 
-        def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> Training:
+        def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> FunctionJob:
             if self.cpus and executor.name == "local":
                 load_library("torch").set_num_threads(self.cpus)
-            return Training(run, executor, partial(fine_tune, run, spec, pairs, rejects, executor, progress))
+            return FunctionJob(run, executor, partial(fine_tune, run, spec, pairs, rejects, executor, progress))
 
         return OpenedJob(
             config={**self.model_dump(mode="json", exclude=_NOT_RESULTS), **identity},

@@ -12,7 +12,7 @@ from importlib import metadata
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -24,6 +24,8 @@ from fdarx_core.storage.tables import read_records, read_table, read_tables
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+R = TypeVar("R")
 
 FORMAT = 1
 """The version of the layout. It increases when an older reader would misread a newer layout."""
@@ -111,6 +113,10 @@ class RunDirectory:
     def parts(self, kind: str) -> list[Location]:
         """Return the parts that exist, sorted by number."""
         return _parts_in(self.root / kind)
+
+    def records(self, kind: str, record: type[R]) -> Iterator[R]:
+        """Yield the rows of all parts of a kind, one part in memory at a time."""
+        return (row for location in self.parts(kind) for row in read_records(location, record))
 
     def file(self, name: str) -> Location:
         return self.root / name
@@ -287,7 +293,7 @@ def read_labels(run: RunDirectory) -> Iterator[LabelRows]:
     """
     by_set_id = attrgetter("set_id")
     last = ""
-    streams = (_rows(run, kind, record) for kind, record in _KINDS.items())
+    streams = (run.records(kind, record) for kind, record in _KINDS.items())
     for set_id, group in groupby(merge(*streams, key=by_set_id), by_set_id):
         rows: dict[type[Any], list[Any]] = {record: [] for record in _KINDS.values()}
         for row in group:
@@ -308,7 +314,3 @@ def read_labels(run: RunDirectory) -> Iterator[LabelRows]:
 
 
 _KINDS: dict[str, type[Any]] = {"labels": Label, "passages": Passage, "questions": QuestionAnswer}
-
-
-def _rows(run: RunDirectory, kind: str, record: type[Any]) -> Iterator[Any]:
-    return (row for location in run.parts(kind) for row in read_records(location, record))

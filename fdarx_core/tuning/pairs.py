@@ -116,7 +116,7 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     rejects: list[Reject] = []
     if (Location(place) / "run.json").exists():
         pairs = []
-        for row in (row for part in open_build(place).parts("questions") for row in read_records(part, QuestionAnswer)):
+        for row in open_build(place).records("questions", QuestionAnswer):
             if not row.answerable:
                 rejects.append(Reject(row.id, STAGE, "refusal", row.question, set_id=row.set_id))
             else:
@@ -250,7 +250,7 @@ def read_preferences(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     answers = _graded_answers(run)
     pairs: list[TrainingPair] = []
     rejects: list[Reject] = []
-    for question in (question for part in run.parts("questions") for question in read_records(part, QuestionAnswer)):
+    for question in run.records("questions", QuestionAnswer):
         wrong = sorted(answers[question.id, "incorrect"]) if question.answerable else []
         if not wrong:
             reason = "no_incorrect_answer" if question.answerable else "refusal"

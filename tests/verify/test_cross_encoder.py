@@ -52,8 +52,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     rows: list[Any] = []
     run = BatchRunner._run
 
-    def watched(self: BatchRunner, inputs: Any) -> Any:
-        rows.extend(tokens["input_ids"] for tokens in inputs)
+    def watched(self: BatchRunner, inputs: Any) -> list[list[float]]:
+        rows.extend(list(one["input_ids"]) for one in inputs)
         return run(self, inputs)
 
     monkeypatch.setattr(BatchRunner, "_run", watched)
