@@ -9,7 +9,7 @@ Source: FDARxBench §3.5, §4.1, §4.2, §B.6–B.8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -121,7 +121,7 @@ class Metric:
     over: RowMask
     components: Callable[[ScoreColumns], Numbers]
     combine: Callable[[Numbers], Numbers]
-    types: Collection[str] = ()
+    types: Iterable[str] = ()
     function: RowFunction | None = None
     field: str = ""
     title: str = ""
@@ -133,7 +133,7 @@ class Metric:
 
 
 def mean_metric(
-    function: RowFunction, name: str = "", *, field: str = "", types: Collection[str] = (), title: str = ""
+    function: RowFunction, name: str = "", *, field: str = "", types: Iterable[str] = (), title: str = ""
 ) -> Metric:
     """Return the mean of a function of a row, about the rows that have its number and those that should have it.
 
@@ -195,7 +195,7 @@ def share_of(column: str, value: str, base: RowMask) -> Callable[[ScoreColumns],
     return lambda columns: mean_components(np.where(base(columns), columns.is_in(column, value), np.nan))
 
 
-def column_mean(column: str, about: RowMask, types: Collection[str], name: str = "") -> Metric:
+def column_mean(column: str, about: RowMask, types: Iterable[str], name: str = "") -> Metric:
     """Return the mean of a column, by default under its name; it concerns no row where no row has a value."""
 
     def over(columns: ScoreColumns) -> Mask:

@@ -53,22 +53,20 @@ ADOPTED = ("benchmark", "split", "settings", "retrievers", "retrieval_scope", "t
 
 def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[CellKey]) -> list[SettingProgress]:
     """Merge the cells of the parts of a model: done where every part is done, with the most frequent reason."""
-    sums: dict[CellKey, SettingProgress] = {key: SettingProgress(*key, status="done") for key in wanted}
-    reasons: dict[CellKey, Counter[str]] = {key: Counter() for key in wanted}
-    for part in parts:
-        for cell in part:
-            key = CellKey(cell.model, cell.setting, cell.retriever)
-            if cell.status != sums[key].status and cell.status == "incomplete":
-                sums[key].status, reasons[key] = cell.status, Counter()
-            sums[key].due += cell.due
-            for name in ("answer_prompt", "judge_prompt"):
-                prompts = {*getattr(sums[key], name).split(", "), *getattr(cell, name).split(", ")} - {""}
-                setattr(sums[key], name, ", ".join(sorted(prompts)))
-            if cell.reason and cell.status == sums[key].status:
-                reasons[key][cell.reason] += 1
-    for key, found in reasons.items():
-        sums[key].reason = found.most_common(1)[0][0] if found else ""
-    return list(sums.values())
+    found: dict[CellKey, list[SettingProgress]] = {key: [] for key in wanted}
+    for cell in chain.from_iterable(parts):
+        found[CellKey(cell.model, cell.setting, cell.retriever)].append(cell)
+    merged = []
+    for key, cells in found.items():
+        incomplete = [cell for cell in cells if cell.status == "incomplete"]
+        [(reason, _)] = Counter(cell.reason for cell in incomplete or cells if cell.reason).most_common(1) or [("", 0)]
+        status = "incomplete" if incomplete else "done"
+        row = SettingProgress(*key, status=status, reason=reason, due=sum(cell.due for cell in cells))
+        for name in ("answer_prompt", "judge_prompt"):
+            prompts = {prompt for cell in cells for prompt in getattr(cell, name).split(", ")} - {""}
+            setattr(row, name, ", ".join(sorted(prompts)))
+        merged.append(row)
+    return merged
 
 
 @dataclass(slots=True)

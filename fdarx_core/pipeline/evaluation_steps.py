@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -340,19 +340,17 @@ def cell_progress(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgre
     failed |= {row.id: row.reason for row in mine.values() if row.reason}  # such an answer has no grade either
     reasons = [reason for reason in failed.values() if reason.startswith(TRANSIENT)]
     lost = [row.reason for row in mine.values() if row.outcome == "failed"]
-    progress = SettingProgress(
+    status, reason = "done", lost[0] if lost else ""
+    if reasons:
+        first = reasons[0].removeprefix(TRANSIENT).split(":")[0]
+        status, reason = "incomplete", f"{len(reasons)} of {len(mine)} answers failed for now ({first})"
+    return SettingProgress(
         *cell,
-        status="done",
-        reason=lost[0] if lost else "",
+        status=status,
+        reason=reason,
         due=sum(len(sample.due.get(cell, ())) for sample in samples),
         answer_prompt=prompts_of(mine.values()),
         judge_prompt=prompts_of(grades),
-    )
-    if not reasons:
-        return progress
-    first = reasons[0].removeprefix(TRANSIENT).split(":")[0]
-    return replace(
-        progress, status="incomplete", reason=f"{len(reasons)} of {len(mine)} answers failed for now ({first})"
     )
 
 

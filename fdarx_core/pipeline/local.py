@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cache, partial, reduce
 from typing import Any, TypeVar
 
 from fdarx_core.pipeline.asking import AskProgress, AskSession, PlanRow, ResourceCaller, plan_part
@@ -83,14 +83,12 @@ class LocalExecutor(Executor):
 def resource_caller(resources: Mapping[str, Resource]) -> ResourceCaller:
     """Return a function that makes each resource when it is first called, and calls it in a thread, one caller at a
     time."""
-    made: dict[str, Any] = {}
-    locks = {name: threading.Lock() for name in resources}
+    held = {name: (threading.Lock(), cache(partial(one.factory, *one.arguments))) for name, one in resources.items()}
 
     def call_now(name: str, method: str, arguments: Sequence[Any]) -> Any:
-        with locks[name]:
-            if name not in made:
-                made[name] = resources[name].factory(*resources[name].arguments)
-            return getattr(made[name], method)(*arguments)
+        lock, resource = held[name]
+        with lock:
+            return getattr(resource(), method)(*arguments)
 
     async def call(name: str, method: str, *arguments: Any) -> Any:
         return await asyncio.to_thread(call_now, name, method, arguments)

@@ -18,19 +18,12 @@ from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
 from fdarx_core.rag.answers import answer_question
 from fdarx_core.rag.flow import context_budget, retrieve_contexts
+from fdarx_core.rag.index import Index
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
 from fdarx_core.rag.metrics import context_calls, title_rank
 from fdarx_core.rag.query import CANDIDATES, CONTEXTS, RagQuery
 from fdarx_core.rag.quotes import NO_MODEL
-from fdarx_core.rag.search import (
-    Role,
-    SearchQuery,
-    TaskCall,
-    encode_queries,
-    find_absent_drugs,
-    index_encoder,
-    search_index,
-)
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs
 from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import AbsentDrug, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
@@ -164,27 +157,23 @@ class IndexSearcher:
     """An index in memory, with its encoder."""
 
     def __init__(self, spec: RagSetup) -> None:
-        index = IndexReader.open(spec.place, version=spec.version)
-        encoder = None
-        if any(index.needs_vectors(name) for name in spec.retrievers):
-            encoder = index_encoder(index, spec.directories)
-            index.check_encoder(encoder.info)
-        self._index, self._encoder = index, encoder
+        self._reader = IndexReader.open(spec.place, version=spec.version)
+        self._index = Index(self._reader, spec.directories)
+        for name in spec.retrievers:  # loads the encoder, so that no search takes the time
+            self._index.search_many((), ChunkFilter(), 1, name)
 
     def search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
         start = time.perf_counter()
-        encoder = self._encoder if self._index.needs_vectors(retriever) else None
-        vectors = encode_queries(encoder, [search]) if encoder else None
-        [found] = search_index(self._index, [search], only, k, retriever, vectors)
+        [found] = self._index.search_many([search], only, k, retriever)
         return found, time.perf_counter() - start
 
     def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
-        if not self._index.has_labels:
+        if not self._reader.has_labels:
             return None
-        return [self._index.label_drugs.names.find(text) for text in texts]
+        return [self._reader.label_drugs.names.find(text) for text in texts]
 
     def absent_drugs(self, text: str) -> list[AbsentDrug]:
-        return find_absent_drugs(self._index, text)
+        return find_absent_drugs(self._reader, text)
 
 
 class Reranker:

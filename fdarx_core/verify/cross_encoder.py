@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, TypeAlias
 
 from fdarx_core.retrieval import models
@@ -103,12 +102,12 @@ class BatchRunner:
         length = len(inputs[0]["input_ids"])
         try:
             rows = self._run(inputs)
-            if self._model.dtype == self._torch.float16 and not all(map(_is_finite, rows)):
+            if self._model.dtype == self._torch.float16 and not rows.isfinite().all():
                 # some models' activations leave the range of half precision, as mDeBERTa's do
                 self._model.float()
                 rows = self._run(inputs)
             broken = Unjudged("not_finite: the model's output is no number")
-            return [row if _is_finite(row) else broken for row in rows]
+            return [row.tolist() if row.isfinite().all() else broken for row in rows]
         except self._torch.OutOfMemoryError:
             if len(inputs) == 1:
                 return [Unjudged(f"out_of_memory: {length} tokens, alone in their batch")]
@@ -118,16 +117,12 @@ class BatchRunner:
         self._tokens = min(self._tokens, half * length)
         return [*self._fitting(inputs[:half]), *self._fitting(inputs[half:])]
 
-    def _run(self, inputs: Sequence[Tokens]) -> list[list[float]]:
+    def _run(self, inputs: Sequence[Tokens]) -> Any:
+        """Return the tensor of the probabilities, with a row for each input."""
         rows = {name: [tokens[name] for tokens in inputs] for name in inputs[0]}
         with self._torch.inference_mode():
             logits = self._model(**self._tokenizer.pad(rows, return_tensors="pt").to(self._model.device)).logits
-            found: list[list[float]] = logits.float().softmax(-1).cpu().tolist()
-        return found
-
-
-def _is_finite(row: list[float]) -> bool:
-    return all(map(isfinite, row))
+            return logits.float().softmax(-1).cpu()
 
 
 BATCH = 16

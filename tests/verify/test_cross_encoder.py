@@ -52,7 +52,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     rows: list[Any] = []
     run = BatchRunner._run
 
-    def watched(self: BatchRunner, inputs: Any) -> list[list[float]]:
+    def watched(self: BatchRunner, inputs: Any) -> Any:
         rows.extend(list(one["input_ids"]) for one in inputs)
         return run(self, inputs)
 
