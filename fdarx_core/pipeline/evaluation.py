@@ -332,23 +332,17 @@ def compare_runs(
     """
     tables: dict[CellKey, pa.Table] = {}
     cells: dict[CellKey, SettingProgress] = {}
-    run_of: dict[str, str] = {}
+    side_of: dict[str, str] = {}  # what is compared with the others: a run, or a model of a single run
     for run, name in zip(runs, names, strict=True):
         made = list(read_records(run.file("cells.parquet"), SettingProgress))
-        scored: dict[CellKey, pa.Table] = {}
-        for model in dict.fromkeys(cell.model for cell in made):
-            scored |= answer_scores(run, model)
+        scored = answer_scores(run, made)
         for cell in made:
             model = row_name(name, cell.model)
-            run_of[model] = name
+            side_of[model] = name if len(runs) > 1 else model
             if (table := scored.get(CellKey(cell.model, cell.setting, cell.retriever))) is not None:
                 key = CellKey(model, cell.setting, cell.retriever)
                 tables[key], cells[key] = table, replace(cell, model=model)
-
-    def wanted(a: CellKey, b: CellKey) -> bool:
-        return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])
-
-    pairs = [pair for pair in related_pairs(cells) if wanted(*pair)]
+    pairs = [(a, b) for a, b in related_pairs(cells) if side_of[a.model] != side_of[b.model]]
     metrics_of_pairs = comparable_metrics(pairs, cells)
     compared = compare_pairs(tables, metrics_of_pairs, SCORE_METRICS, seed=seed, resamples=resamples)
     found = (mismatch(cells[a], cells[b]) for a, b in pairs)

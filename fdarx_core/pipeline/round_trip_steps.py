@@ -111,5 +111,4 @@ def keep_twins(state: LabelState) -> None:
 def account_for_sources(state: LabelState) -> None:
     """Count the transferred questions as kept twins: only questions that were kept are transferred."""
     if state.label is not None:
-        number = len(state.questions)
-        state.account(LAST_STAGE, number, number, number)
+        state.keep(LAST_STAGE, state.questions, ())
