@@ -42,7 +42,7 @@ from fdarx_core.report.answers_page import answers_page
 from fdarx_core.report.evaluation_figures import read_evaluation_tables
 from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
 from fdarx_core.report.result_sentences import result_sentence
-from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table, write_records
+from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
 _RETRIEVAL = {"rankings": Ranking, "elsewhere": Passage, "retrieval_scores": RetrievalScore}
@@ -131,12 +131,9 @@ class EarlierEvaluation:
     @property
     def citing(self) -> frozenset[str]:
         """The settings in which answers were expected to cite, beside those of FDARxBench."""
-        cited: set[str] = set()
-        for model in {key.model for key in self.cells if key.setting not in SETTINGS}:
-            for part in self.run.parts(f"scores/{model}"):
-                rows = read_table(part, ["setting", "cited"]).to_pylist()
-                cited |= {row["setting"] for row in rows if row["cited"] is not None}
-        return frozenset(cited) - MARKED - set(SETTINGS)
+        models = {key.model for key in self.cells if key.setting not in SETTINGS}
+        rows = (row for model in models for row in self.run.rows(f"scores/{model}", "setting", "cited"))
+        return frozenset(setting for setting, cited in rows if cited is not None) - MARKED - set(SETTINGS)
 
     def copy_retrieval(self, into: PartFiles, retrievers: Sequence[str]) -> None:
         """Copy rankings and their scores into a run, so that nothing is searched again."""

@@ -270,12 +270,10 @@ def _graded_answers(run: RunDirectory) -> defaultdict[tuple[str, str], set[str]]
     """Return the distinct answers by question id and grade."""
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for model in sorted({cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)}):
-        for part in run.parts(f"predictions/{model}"):
-            grades = read_records(run.file(f"grades/{model}/{part.name}"), Grade)
-            graded = {grade.prediction_id: grade.outcome for grade in grades}
-            for prediction in read_records(part, Prediction):
-                if prediction.outcome == "answered" and prediction.answer.strip():
-                    found[prediction.question_id, graded[prediction.id]].add(prediction.answer.strip())
+        graded = {grade.prediction_id: grade.outcome for grade in run.records(f"grades/{model}", Grade)}
+        for prediction in run.records(f"predictions/{model}", Prediction):
+            if prediction.outcome == "answered" and prediction.answer.strip():
+                found[prediction.question_id, graded[prediction.id]].add(prediction.answer.strip())
     return found
 
 
