@@ -62,8 +62,8 @@ serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at h
 	$(BIN)/fdarx index --documents examples/guidelines --words-only --out runs/index-guidelines
 	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines --port $(PORT)
 
-test: $(VENV)/test  ## all quick tests, two files at a time; those on real labels find them through FDARX_DATA
-	$(RUN) pytest $(PARALLEL) $(without_others)
+test: $(VENV)/test  ## all quick tests, three files at a time; those on real labels find them through FDARX_DATA
+	$(RUN) pytest -n 3 --dist loadfile $(without_others)
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3
 	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(PARALLEL) $(AGAIN)

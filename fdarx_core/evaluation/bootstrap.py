@@ -11,7 +11,6 @@ permutations and to the number of those at least as extreme, so that p is never 
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -240,14 +239,12 @@ def _swapped(rng: np.random.Generator, rows: int, clusters: int) -> Numbers:
 
 def percentile_interval(samples: Numbers) -> tuple[Numbers, Numbers]:
     """Return the central interval of each column of samples (resamples, m), ignoring NaN; NaN if all are NaN."""
-    ends = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    if not np.isnan(samples).any():
-        low, high = np.quantile(samples, ends, axis=0)
-        return low, high
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of columns that are all NaN
-        low, high = np.nanquantile(samples, ends, axis=0)
-    return low, high
+    ends, gaps = [(1 - LEVEL) / 2, (1 + LEVEL) / 2], np.isnan(samples)
+    bounds, whole = np.full((2, samples.shape[1]), np.nan), ~gaps.any(axis=0)
+    bounds[:, whole] = np.quantile(samples[:, whole], ends, axis=0)
+    for column in np.flatnonzero(~whole & ~gaps.all(axis=0)):
+        bounds[:, column] = np.quantile(samples[~gaps[:, column], column], ends)
+    return bounds[0], bounds[1]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

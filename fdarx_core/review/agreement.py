@@ -314,9 +314,12 @@ _Row = dict[tuple[str, str], list[Figure]]
 def _rows(figures: Sequence[Figure]) -> dict[str, _Row]:
     """Group the figures into named rows, in their order."""
     rows: dict[str, _Row] = {}
+    of_task: dict[str, list[Mapping[str, str]]] = defaultdict(list)
     for figure in figures:
-        of_task = [other.keys for other in figures if other.keys["task"] == figure.keys["task"]]
-        row = rows.setdefault(_row_name(figure.keys, of_task), {})
+        if figure.keys not in of_task[figure.keys["task"]]:
+            of_task[figure.keys["task"]].append(figure.keys)
+    for figure in figures:
+        row = rows.setdefault(_row_name(figure.keys, of_task[figure.keys["task"]]), {})
         row.setdefault((figure.keys["between"], figure.metric), []).append(figure)
     return rows
 

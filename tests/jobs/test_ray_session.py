@@ -46,6 +46,7 @@ with ray_session(1):
 """
 
 
+@pytest.mark.service
 def test_a_local_instance_is_for_this_user_alone(tmp_path: Path) -> None:
     """No other machine reaches its ports, no other user of this machine its files and its token."""
     token = tmp_path / ".ray" / "auth_token"

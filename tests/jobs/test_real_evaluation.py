@@ -28,6 +28,8 @@ from fdarx_core.records import Figure
 from tests.jobs.evaluating import by_type, evaluate
 from tests.jobs.in_process import run_job
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 EXACT = 1e-9
 SETTINGS = ("closed_book", "oracle", "full_label", "retrieved")

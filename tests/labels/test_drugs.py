@@ -243,7 +243,7 @@ def test_real_names_with_a_typing_error(real_labels: Path) -> None:
     for name, moieties in sorted(real_drugs(real_labels).items()):
         if {half_of(one) for one in moieties} != {REPORTED}:
             continue
-        for _ in range(20):
+        for _ in range(8):
             found = [one for mention in names.find(f"the dose of {mistyped(name, source)}") for one in mention.moieties]
             counts["right" if {*found} == {*moieties} else "wrong" if {*found} - {*moieties} else "none"] += 1
     assert counts["right"] >= 0.93 * counts.total() > 500
