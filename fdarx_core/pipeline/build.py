@@ -146,8 +146,7 @@ class Build(PipelineJob):
         with self.timed("survey"):
             amounts, by_model = self.amounts, self.roles.by_model
             surveys = self.survey_topics(keep=not planned)
-            bounds = amounts.twins, amounts.topic_labels, amounts.seed
-            pairs = pair_topics(surveys, *bounds, by_model=by_model)
+            pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed, by_model=by_model)
             # The surveys are not kept: they take most of the memory that the driver needs for each label.
             self.drug_of, self.near = {survey.set_id: survey.drug for survey in surveys}, near_drugs(surveys)
             expected = expected_numbers(self.drug_of, self.near, self.transfers)

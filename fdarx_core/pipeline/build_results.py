@@ -28,7 +28,6 @@ from fdarx_core.storage.splits import TEST, Splits
 MOST_AUDITED = 50_000
 """Questions after which no further drug is audited. Those of all labels of DailyMed would take gigabytes of memory, and
 the classifiers take at most 20,000."""
-"""The reasons for rejects that run.json has."""
 _SELECTING = ("read", "identify", "select")
 """The stages that choose labels, of which most files of a bulk release are rejected on purpose."""
 _NO_REPLY = "failed_request"

@@ -260,22 +260,20 @@ def read_samples(
         for passage in parts.read_all(f"elsewhere/{name}", [part.number], Passage):
             elsewhere[passage.set_id, passage.doc_chunk_index] = passage
     predictions: dict[str, list[Prediction]] = {}
+    answered: Collection[tuple[str, CellKey]] | None = given
     if spec.regraded:
         earlier = PartFiles(RunDirectory.open(spec.regraded), parts.code_version)
-        predictions = _by_label(earlier.read_all(f"predictions/{model}", [part.number], Prediction))
+        made = earlier.read_all(f"predictions/{model}", [part.number], Prediction)
+        predictions = _by_label(made)
+        answered = {(row.question_id, CellKey(row.model, row.setting, row.retriever)) for row in made}
 
     def is_due(cell: CellKey, question: QuestionAnswer, subject: LabelSummary) -> bool:
-        return spec.is_due(cell.setting, question, subject) if given is None else (question.id, cell) in given
+        return spec.is_due(cell.setting, question, subject) if answered is None else (question.id, cell) in answered
 
     samples: list[EvalSample] = []
     for examined in read_items(parts, part.number):
         questions, set_id = {row.id: row for row in examined.questions}, examined.subject.set_id
-        due: dict[CellKey, list[QuestionAnswer]] = {cell: [] for cell in cells}
-        if spec.regraded:
-            for row in predictions.get(set_id, []):
-                due[CellKey(row.model, row.setting, row.retriever)].append(questions[row.question_id])
-        else:
-            due = {cell: [row for row in examined.questions if is_due(cell, row, examined.subject)] for cell in cells}
+        due = {cell: [row for row in examined.questions if is_due(cell, row, examined.subject)] for cell in cells}
         sample = EvalSample(
             examined,
             {id: equal[id] for id in questions if id in equal},

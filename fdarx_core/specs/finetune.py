@@ -37,8 +37,6 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
     questions: str
     """training pairs: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a question and an
     answer in each row, on disk or s3://; for --objective dpo, a finished run of fdarx evaluate"""
-    model: str
-    """local directory of the base model, which needs a chat template, at the same path on every machine"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     context: Literal["none", "passages"] = "none"

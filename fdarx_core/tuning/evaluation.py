@@ -172,10 +172,9 @@ def stored_changes(run: RunDirectory) -> list[Change]:
     means = {
         (figure.metric, figure.keys["model"]): figure for figure in read_records(run.file("figures.parquet"), Figure)
     }
-    differences: Iterable[Difference] = read_records(run.file("differences.parquet"), Difference)
     return [
         (difference.metric, means[difference.metric, BASE], means[difference.metric, TUNED], difference)
-        for difference in differences
+        for difference in read_records(run.file("differences.parquet"), Difference)
     ]
 
 
