@@ -136,8 +136,6 @@ def with_counts(cell: SettingProgress, rows: pa.Table) -> SettingProgress:
 
 _GROUPINGS = {"type": "metrics", "category": "topics"}
 """The names in metrics.json of the figures by question type and by topic."""
-_PROVENANCE = ("judge", "prompts", "engine", "answered", "due")
-"""The fields of a figure that say what it rests on."""
 
 
 def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
@@ -149,8 +147,7 @@ def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
             continue
         key = CellKey(*(row.keys[field] for field in CellKey._fields))
         if key not in cells:
-            made_by = {field: getattr(row, field) for field in _PROVENANCE} if row.due else {}
-            cells[key] = {**key._asdict(), **made_by, **{grouping: {} for grouping in _GROUPINGS.values()}}
+            cells[key] = {**key._asdict(), **row.provenance(), **{grouping: {} for grouping in _GROUPINGS.values()}}
         figure = {field: getattr(row, field) for field in ("value", "low", "high", "rows", "unscored")}
         cells[key][name].setdefault(row.metric, {})[row.keys["group"]] = figure
     return list(cells.values())

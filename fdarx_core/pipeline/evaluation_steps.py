@@ -116,10 +116,6 @@ class EvaluationSetup:
         """Return whether the question is asked in the setting: it is meant for it, and the needed text is available."""
         return is_due(setting, question) and (subject.whole or not needs_whole_label(setting))
 
-    def citing(self, model: str) -> frozenset[str]:
-        """Return the settings in which the model's answers should cite passages."""
-        return MARKED if model in self.answerers else MARKED | self.given_citing
-
     def address(self, name: str) -> Address:
         """Return where requests to a model are sent. Raises KeyError for an unknown name."""
         return Address.of(name, self.models, EVALUATION_RULES)
@@ -298,7 +294,8 @@ def write_samples(
     grades = [row for sample in samples for row in sample.grades]
     parts.write(f"predictions/{model}", part, predictions, Prediction)
     parts.write(f"grades/{model}", part, grades, Grade)
-    scored = [row for sample in samples for row in scores(sample, spec.citing(model), spec.metrics)]
+    citing = MARKED if model in spec.answerers else MARKED | spec.given_citing
+    scored = [row for sample in samples for row in scores(sample, citing, spec.metrics)]
     parts.write(f"scores/{model}", part, scored, Score)
     progress = [cell_progress(cell, samples) for cell in spec.cells(model)]
     parts.mark_complete(f"graded/{model}", part, progress, SettingProgress)

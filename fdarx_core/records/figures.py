@@ -53,7 +53,12 @@ class Figure(Estimate):
 
     def to_row(self) -> dict[str, Any]:
         """Return the figure as a flat row: the keys as columns, then metric, value, interval and counts."""
-        return {**self.keys, "metric": self.metric, **self.numbers(), **_provenance(self)}
+        return {**self.keys, "metric": self.metric, **self.numbers(), **self.provenance()}
+
+    def provenance(self) -> dict[str, str | int]:
+        """Return what the figure rests on by name; nothing for a figure that does not say it."""
+        names = ("judge", "prompts", "engine", "answered", "due") if self.due else ()
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -96,7 +101,7 @@ class Difference(Figure):
             **self.numbers(),
             "p": self.p,
             "p_holm": self.p_holm,
-            **_provenance(self),
+            **self.provenance(),
         }
 
     @classmethod
@@ -107,9 +112,3 @@ class Difference(Figure):
         )
         shared = {name: value for name, value in keys.items() if not name.endswith(("_a", "_b"))}
         return {"keys": shared, "first": first, "second": second}
-
-
-def _provenance(figure: Figure) -> dict[str, str | int]:
-    """Return what a figure rests on; nothing for a figure that does not say it."""
-    names = ("judge", "prompts", "engine", "answered", "due") if figure.due else ()
-    return {name: getattr(figure, name) for name in names}
