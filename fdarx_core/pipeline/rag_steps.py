@@ -24,7 +24,7 @@ from fdarx_core.rag.metrics import context_calls, title_rank
 from fdarx_core.rag.query import CANDIDATES, CONTEXTS, RagQuery
 from fdarx_core.rag.quotes import NO_MODEL
 from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs
-from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import AbsentDrug, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
@@ -86,7 +86,7 @@ class RagSetup:
     def used(self) -> dict[str, ModelConfig]:
         """The models that the comparison asks."""
         roles: set[Role] = {"answerer", "judge"}
-        roles |= {role for name in self.strategies if (role := (STRATEGIES | ABLATIONS)[name].role)}
+        roles |= {role for name in self.strategies if (role := ALL_STRATEGIES[name].role)}
         if "score" in self.postprocessors:
             roles.add("scorer")
         asked = {self.roles[role] for role in roles}
