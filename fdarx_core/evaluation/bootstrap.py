@@ -309,21 +309,9 @@ def paired_differences(
         sums.append((own, other))
     both = _in_blocks(weight_blocks(clusters, resamples, seed), [side for pair in sums for side in pair])
     swaps = _drawn_in_blocks(_swapped, (seed, clusters, flips), flips, clusters)
-    moves = _in_blocks(swaps, [other - own for own, other in sums])
-    found: list[Difference | None] = [None] * len(slices)
-    for at, ((metric, _), rows) in enumerate(zip(slices, counts, strict=True)):
-        ours, theirs = (side.sum(axis=0) for side in sums[at])
-        value, measured = float(metric.combine(ours) - metric.combine(theirs)), int(np.count_nonzero(rows))
-        if measured < 2 or np.isnan(value):
-            continue
-        low, high = percentile_interval((metric.combine(both[2 * at]) - metric.combine(both[2 * at + 1]))[:, None])
-        # a permutation adds the moved sums to the first cell, and subtracts them from the second
-        permuted = metric.combine(ours + moves[at]) - metric.combine(theirs - moves[at])
-        permuted = permuted[~np.isnan(permuted)]
-        p = float((1 + np.count_nonzero(np.abs(permuted) >= abs(value) - _TIE)) / (1 + len(permuted)))
-        total = int(rows.sum())
-        found[at] = Difference(value, float(low[0]), float(high[0]), total, measured, metric=metric.name, p=p)
-    return found
+    moved = _in_blocks(swaps, [other - own for own, other in sums])
+    drawn = zip((metric for metric, _ in slices), sums, counts, both[::2], both[1::2], moved, strict=True)
+    return [_difference(*sides) for sides in drawn]
 
 
 def _questions(columns: ScoreColumns) -> pa.Array:
@@ -334,6 +322,33 @@ def _questions(columns: ScoreColumns) -> pa.Array:
             f"question {repeated['values']} occurs {repeated['counts']} times in a cell; it may occur once"
         )
     return questions
+
+
+def _difference(
+    metric: Metric, pair: tuple[Numbers, Numbers], rows: Codes, ones: Numbers, others: Numbers, moved: Numbers
+) -> Difference | None:
+    """Return the difference of two cells, None if it is undefined.
+
+    Args:
+        metric: the metric.
+        pair: its sums by cluster in both cells.
+        rows: the number of rows by cluster.
+        ones, others: the sums in the samples of clusters.
+        moved: the sums that each permutation adds to the first cell and subtracts from the second.
+    """
+
+    def differ(first: Numbers, second: Numbers) -> Numbers:
+        return np.asarray(metric.combine(first) - metric.combine(second))
+
+    totals, clusters = (pair[0].sum(axis=0), pair[1].sum(axis=0)), int(np.count_nonzero(rows))
+    value = float(differ(*totals))
+    if clusters < 2 or np.isnan(value):
+        return None
+    low, high = percentile_interval(differ(ones, others)[:, None])
+    permuted = differ(totals[0] + moved, totals[1] - moved)
+    permuted = permuted[~np.isnan(permuted)]
+    p = float((1 + np.count_nonzero(np.abs(permuted) >= abs(value) - _TIE)) / (1 + len(permuted)))
+    return Difference(value, float(low[0]), float(high[0]), int(rows.sum()), clusters, metric=metric.name, p=p)
 
 
 def with_holm(differences: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:

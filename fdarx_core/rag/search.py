@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -156,32 +157,22 @@ def search_index(
 
     Raises ValueError for a retriever that cannot search this index, and for a wrong k.
     """
-
-    def best(text: str, vector: Vectors | None, passing: Mask, most: int, apart: bool) -> RankedList:
-        """Return the best representatives of the passing passages, ranked `apart` if they are not too few."""
-        below_headings = passing & ~index.headings
-        within = index.near_copies.representatives(below_headings if below_headings.any() else passing)
-        apart, words = apart and int(within.sum()) >= LEAST_APART, [keywords(text)]
-        [ranked] = index.search(
-            [text], most, retriever=retriever, vectors=vector, within=within, apart=apart, keywords=words
-        )
-        return ranked
-
     found: list[list[SearchHit]] = []
     for at, query in enumerate(queries):
-        asked = index.label_drugs.corrected(query.text), None if vectors is None else vectors[at : at + 1]
+        vector = None if vectors is None else vectors[at : at + 1]
+        best = partial(_best_passages, index, index.label_drugs.corrected(query.text), retriever, vector)
         named = _passages_of_drugs(index, query, filter)
-        rankings = [(name, best(*asked, passing, k, True)) for name, passing in named]
+        rankings = [(name, best(passing, k, apart=True)) for name, passing in named]
         if not named:
             passing = index.matching(filter)
             parts = [part for part in (passing & ~index.uploaded, passing & index.uploaded) if part.any()] or [passing]
             if filter.each_drug:
-                ranked, *uploads = (best(*asked, part, max(k, EACH_DRUG_DEPTH), False) for part in parts)
+                ranked, *uploads = (best(part, max(k, EACH_DRUG_DEPTH), apart=False) for part in parts)
                 # the uploads together come in turn as one more drug, so that many of them do not displace the labels
                 first, *others = _by_drug(index, ranked) or [[]]
                 parts_ranked = [first, *uploads, *others]
             else:
-                parts_ranked = [best(*asked, part, k, filter.chooses_labels) for part in parts]
+                parts_ranked = [best(part, k, apart=filter.chooses_labels) for part in parts]
             rankings = [("", ranking) for ranking in parts_ranked]
         names: dict[tuple[int, float], str] = {}
         for turn in zip_longest(*([(hit, name) for hit in ranking] for name, ranking in rankings)):
@@ -229,6 +220,28 @@ def _by_drug(index: IndexReader, ranked: RankedList) -> list[RankedList]:
     for position, score in ranked:
         groups[int(numbers[documents[position]])].append((position, score))
     return list(groups.values())
+
+
+def _best_passages(
+    index: IndexReader,
+    text: str,
+    retriever: str | Retriever,
+    vectors: Vectors | None,
+    passing: Mask,
+    k: int,
+    *,
+    apart: bool,
+) -> RankedList:
+    """Return the k best passages for a text among the representatives of the passing ones, of shape (passages,).
+
+    `apart`: whether the passing ones are ranked as a collection of their own, if they are not too few.
+    """
+    below_headings = passing & ~index.headings
+    within = index.near_copies.representatives(below_headings if below_headings.any() else passing)
+    apart = apart and int(within.sum()) >= LEAST_APART
+    words = [keywords(text)]
+    [ranked] = index.search([text], k, retriever=retriever, vectors=vectors, within=within, apart=apart, keywords=words)
+    return ranked
 
 
 def keywords(text: str) -> str:

@@ -81,14 +81,8 @@ class InvertedIndex:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        texts = list(texts)
         self.size = len(texts)
-        # Arrow splits and counts the words without a Python object for each, in half the time; "" stands between two
-        # spaces. All texts are converted at once, since every character becomes one byte.
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        buffers = (pa.py_buffer(ends), pa.py_buffer(_to_ascii("".join(texts))))
-        split = pc.ascii_split_whitespace(pa.LargeStringArray.from_buffers(self.size, *buffers))
-        words, passage_of = split.flatten(), np.repeat(np.arange(self.size), np.diff(split.offsets.to_numpy()))
+        words, passage_of = _split_words(texts)
         encoded = words.dictionary_encode()
         self._vocabulary = encoded.dictionary
         numbers = encoded.indices.to_numpy()
@@ -159,6 +153,19 @@ def _to_ascii(text: str) -> bytes:
     return text.encode("ascii", "replace").translate(_LOWERCASE)
 
 
+def _split_words(texts: Sequence[str]) -> tuple[pa.Array, Integers]:
+    """Return all words of the texts, in order, and for each the number of its text; "" between two spaces.
+
+    Arrow splits and counts the words without a Python object for each, in half the time. All texts are converted at
+    once, since every character becomes one byte.
+    """
+    texts = list(texts)
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    buffers = (pa.py_buffer(ends), pa.py_buffer(_to_ascii("".join(texts))))
+    split = pc.ascii_split_whitespace(pa.LargeStringArray.from_buffers(len(texts), *buffers))
+    return split.flatten(), np.repeat(np.arange(len(texts)), np.diff(split.offsets.to_numpy()))
+
+
 class LexicalIndex:
     """Ranks the texts of a collection by the words that they share with queries.
 
@@ -218,20 +225,30 @@ def bm25_index(index: InvertedIndex, idf: Floats | None = None) -> LexicalIndex:
         index: the inverted index.
         idf: the weight of each term, by default that of rank-bm25.
     """
-    if idf is None:
-        levels = np.flatnonzero(np.bincount(index.frequencies))
-        table = np.zeros(int(index.frequencies.max(initial=0)) + 1)
-        table[levels] = [math.log(index.size - level + 0.5) - math.log(level + 0.5) for level in levels.tolist()]
-        idf = table[index.frequencies]
-        in_use = idf[index.frequencies > 0]
-        if len(in_use):
-            # a term in more than half of the passages gets EPSILON times the mean weight; cumsum adds the weights in
-            # the order of the terms' first appearance, one after the other, as rank-bm25 does; sum would not
-            idf[idf < 0] = EPSILON * (np.cumsum(in_use)[-1] / len(in_use))
+    idf = _okapi_idf(index.frequencies, index.size) if idf is None else idf
     average = int(index.lengths.sum()) / max(1, index.size)
     penalties = K1 * (1 - B + B * index.lengths.astype(np.float64) / (average or 1.0))
     saturation = index.counts * (K1 + 1) / (index.counts + penalties[index.passages])
     return LexicalIndex(index, idf, idf[index.terms] * saturation)
+
+
+def _okapi_idf(frequencies: Integers, size: int) -> Floats:
+    """Return the weight of each term; a term in more than half of the passages gets EPSILON times the mean weight.
+
+    Args:
+        frequencies: the number of passages that have each term, by term in the order of first appearance, in which
+            rank-bm25 adds up the weights for their mean.
+        size: the number of passages.
+    """
+    levels = np.flatnonzero(np.bincount(frequencies))
+    table = np.zeros(int(frequencies.max(initial=0)) + 1)
+    table[levels] = [math.log(size - level + 0.5) - math.log(level + 0.5) for level in levels.tolist()]
+    idf: Floats = table[frequencies]
+    in_use = idf[frequencies > 0]
+    if len(in_use):
+        # cumsum adds one after the other, as rank-bm25 does; sum would not
+        idf[idf < 0] = EPSILON * (np.cumsum(in_use)[-1] / len(in_use))
+    return idf
 
 
 class TfidfIndex(LexicalIndex):

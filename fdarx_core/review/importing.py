@@ -149,7 +149,7 @@ def _checked_rows(
         raise StorageError(f"{file} is not .json, .csv or .jsonl; give a file that a page saved, or a filled-in sheet")
     if not location.read_bytes().strip():
         raise StorageError(f"{file} is empty; give a file that a page saved, or a filled-in sheet")
-    rows = _file_rows(location, review.reviewers, users, notices)
+    rows = list(_file_rows(location, review.reviewers, users, notices))
     if not rows:
         notices.append(f"{file}: nothing is filled in")
     checked: list[tuple[str, Annotation]] = []
@@ -173,30 +173,39 @@ def _checked_rows(
 
 def _file_rows(
     location: Location, people: Sequence[str], users: Mapping[str, str], notices: list[str]
-) -> list[PlacedRow]:
+) -> Iterable[PlacedRow]:
     if location.suffix.lower() != ".json":
-        lines = list(read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED))
-        for line in lines:
-            if line.fault:
-                raise StorageError(f"{line.place}: {line.fault}; give one line per item, as in items.jsonl")
-        return [(line.place, line.row) for line in lines if any(_text(line.row.get(name)) for name in _FILLED_IN)]
+        return _sheet_rows(location)
     try:
         content = json.loads(location.read_bytes())
     except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
     if not isinstance(content, list) or not content:
-        saved = content if isinstance(content, dict) else {}
-        answers = saved.get("answers")
-        if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
-            raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
-        if (found := saved.get("format")) != FORMAT_VERSION:
-            raise StorageError(f"{location} has format {found}, this version reads {FORMAT_VERSION}; update fdarx")
-        shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
-        return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
+        return _page_rows(location, content if isinstance(content, dict) else {})
     tasks = [row if isinstance(row, dict) else {} for row in content]
-    placed, counts = read_tasks(location.name, tasks, people, users)
+    found, counts = read_tasks(location.name, tasks, people, users)
     notices.append(counts)
-    return placed
+    return found
+
+
+def _page_rows(location: Location, saved: Mapping[str, Any]) -> list[PlacedRow]:
+    answers = saved.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(row, dict) for row in answers):
+        raise StorageError(f"{location} was not saved by an annotator's page: it has no list of answers")
+    if (found := saved.get("format")) != FORMAT_VERSION:
+        raise StorageError(f"{location} has format {found}, this version reads {FORMAT_VERSION}; update fdarx")
+    shared = {"review": saved.get("review"), "annotator": saved.get("annotator")}
+    return [(f"{location.name}:{number}", {**row, **shared}) for number, row in enumerate(answers, 1)]
+
+
+def _sheet_rows(location: Location) -> list[PlacedRow]:
+    sheet: list[PlacedRow] = []
+    for line in read_rows(location, ", ".join(_REQUIRED), blank=_REQUIRED):
+        if line.fault:
+            raise StorageError(f"{line.place}: {line.fault}; give one line per item, as in items.jsonl")
+        if any(_text(line.row.get(name)) for name in _FILLED_IN):
+            sheet.append((line.place, line.row))
+    return sheet
 
 
 def _text(value: Any) -> str:

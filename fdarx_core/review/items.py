@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -153,30 +153,10 @@ def grade_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -
     }
     set_ids = {row.set_id for row in questions.values()}
     passages = _by_label(row for part in run.parts("passages") for row in read_where(part, "set_id", set_ids, Passage))
-    task, items = REVIEW_TASKS[GRADE_TASK], list[ReviewItem]()
-    for unit, stratum in rows:
-        prediction, grade, question = predictions[unit.id], grades[unit.id], questions[unit.question_id]
-        gold = set(gold_indices(question)) if question.answerable else set()
-        near = passages.get(prediction.set_id, ())
-        shown = [(row.section_path, row.text) for row in near if row.doc_chunk_index in gold]
-        item = _item(
-            task,
-            prediction.id,
-            stratum,
-            question,
-            answer=prediction.answer if prediction.outcome == "answered" else prediction.text,
-            decision=grade.outcome if grade.outcome in task.choices else "",
-            because=_reason(grade.reason, grade.detail),
-            evidence=[text for _, text in shown],
-            context=_context(shown),
-            gold=question.answer,
-            model=prediction.model,
-            setting=" ".join(filter(None, (prediction.setting, prediction.retriever))),
-            judge=grade.judge,
-            fraction=stratum.fraction / unit.predictions,
-        )
-        items.append(item)
-    return items
+    return [
+        _graded_item(predictions[unit.id], grades[unit.id], questions[unit.question_id], passages, unit, stratum)
+        for unit, stratum in rows
+    ]
 
 
 def factuality_items(run: RunDirectory, rows: Sequence[tuple[SampleUnit, Stratum]]) -> list[ReviewItem]:
@@ -305,6 +285,35 @@ def _judged_item(
         evidence=[text for _, text in passages],
         context=_context(passages) if passages else f"Sections: {'; '.join(slots.get('sections', ())) or 'none'}",
         judge=verdict.endpoint,
+    )
+
+
+def _graded_item(
+    prediction: Prediction,
+    grade: Grade,
+    question: QuestionAnswer,
+    passages: Mapping[str, list[Passage]],
+    unit: SampleUnit,
+    stratum: Stratum,
+) -> ReviewItem:
+    gold = set(gold_indices(question)) if question.answerable else set()
+    shown = [(row.section_path, row.text) for row in passages.get(prediction.set_id, ()) if row.doc_chunk_index in gold]
+    task = REVIEW_TASKS[GRADE_TASK]
+    return _item(
+        task,
+        prediction.id,
+        stratum,
+        question,
+        answer=prediction.answer if prediction.outcome == "answered" else prediction.text,
+        decision=grade.outcome if grade.outcome in task.choices else "",
+        because=_reason(grade.reason, grade.detail),
+        evidence=[text for _, text in shown],
+        context=_context(shown),
+        gold=question.answer,
+        model=prediction.model,
+        setting=" ".join(filter(None, (prediction.setting, prediction.retriever))),
+        judge=grade.judge,
+        fraction=stratum.fraction / unit.predictions,
     )
 
 
