@@ -22,8 +22,8 @@ PUBLIC_NAMES = {
     "finetune_answerer": "fdarx_core.api",
     "grade": "fdarx_core.api",
     "index": "fdarx_core.api",
-    "parse_label": "fdarx_core.labels",
-    "read_labels": "fdarx_core.labels",
+    "parse_label": "fdarx_core.labels.parse",
+    "read_labels": "fdarx_core.labels.parse",
     "score_factuality": "fdarx_core.api",
     "verify": "fdarx_core.verify",
 }

@@ -14,16 +14,9 @@ from typing import Annotated
 from cyclopts import Parameter
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from fdarx_core.dailymed import (
-    BASE_URL,
-    REJECTS_FILE,
-    RELEASES,
-    DailyMedClient,
-    Fetcher,
-    FetchRequest,
-    FetchResult,
-    is_set_id,
-)
+from fdarx_core.dailymed.client import BASE_URL, DailyMedClient, is_set_id
+from fdarx_core.dailymed.downloads import RELEASES
+from fdarx_core.dailymed.fetching import REJECTS_FILE, Fetcher, FetchRequest, FetchResult
 from fdarx_core.labels.rxnorm import ADDRESS, names_folder
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.specs.options import JobConfig, Names, one_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fdarx_core.filters import rules
+from fdarx_core.filters.rules import rules
 from fdarx_core.records import JudgeVerdict, QuestionAnswer, Reject
 from fdarx_core.storage import RunDirectory, read_records, read_table
 from tests.conftest import EXAMPLES, REPOSITORY

@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from yarl import URL
 
 from fdarx_core.dailymed.client import TRIES, DailyMedClient, FetchError, iso_date, may_follow
 from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage.run_directory import utc_now
 
 RELEASES_PAGE = "spl-resources-all-drug-labels.cfm"
 RELEASES = ("human_rx", "human_otc", "homeopathic", "animal", "remainder", "daily", "weekly", "monthly")
@@ -291,8 +291,3 @@ class ReleaseDownload:
     def _discard(self) -> None:
         self._partial.unlink(missing_ok=True)
         self._version_file.unlink(missing_ok=True)
-
-
-def utc_now() -> str:
-    """Return the time in UTC, ISO 8601 to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")

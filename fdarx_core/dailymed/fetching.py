@@ -24,13 +24,13 @@ from fdarx_core.dailymed.downloads import (
     ReleaseDownload,
     read_release_page,
     release_and_part,
-    utc_now,
 )
 from fdarx_core.labels import BadDocument
 from fdarx_core.labels.metadata import Header, read_header
 from fdarx_core.labels.xml import parse_xml
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, write_records
+from fdarx_core.storage.run_directory import utc_now
 from fdarx_core.storage.sources import MAX_DOCUMENT
 
 REJECTS_FILE = "rejects.parquet"

@@ -41,8 +41,7 @@ def find_documents(paths: Sequence[str]) -> Inputs:
     """
     found = find_sources(paths, _ANY)
     labels = {_folder(source) for source in found.sources if _kind(source) == LABEL}
-    known = {*_READERS, PDF, LABEL, ".zip"}
-    kept = [one for one in found.sources if _kind(one) in known or _folder(one) not in labels]
+    kept = [one for one in found.sources if _kind(one) in READ_ENDINGS or _folder(one) not in labels]
     return Inputs(kept, found.rejects, found.ignored + len(found.sources) - len(kept))
 
 

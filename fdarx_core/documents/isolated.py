@@ -87,7 +87,8 @@ class IsolatedParser:
         """End the process that waits for the next file."""
         self._closed = True
         if self._next is not None:
-            _end(self._next)
+            with self._next:
+                self._next.kill()
             self._next = None
 
     def _prepare(self) -> None:
@@ -107,14 +108,6 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-
-
 def _read_result(
     process: subprocess.Popen[bytes], request: bytes, limits: ParsingLimits
 ) -> ParsingResult | tuple[str, str]:
@@ -130,7 +123,8 @@ def _read_result(
     except BrokenPipeError:
         data = b""
     code = process.poll() if len(data) > MAX_RESULT else process.wait()
-    _end(process)
+    with process:
+        process.kill()
     if len(data) > MAX_RESULT:
         return "result_limit", f"its text has more than {MAX_RESULT // _MIB} MiB; split the file"
     found = ParsingResult()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import sha256
+from typing import Any
 
 from fdarx_core.labels import BadDocument, Identity, identify_sources, parse_document, read_document
 from fdarx_core.labels.drugs import drug_of
@@ -91,17 +92,8 @@ def chunk_label(
 def label_version(label: Label) -> LabelVersion:
     """Return what a chunk says of the version of its label."""
     drug = drug_of(*label.products)
-    return LabelVersion(
-        version=label.version,
-        effective_date=label.effective_date,
-        document_type=label.document_type,
-        document_type_name=label.document_type_name,
-        labeler=label.labeler,
-        moieties=list(drug.moieties),
-        uniis=list(drug.uniis),
-        products=label.products,
-        marketing_categories=label.marketing_categories,
-    )
+    known: dict[str, Any] = {one.name: getattr(label, one.name, None) for one in fields(LabelVersion)}
+    return LabelVersion(**known | {"moieties": list(drug.moieties), "uniis": list(drug.uniis)})
 
 
 def is_benchmark(address: str) -> bool:

@@ -9,9 +9,10 @@ Source: FDARxBench §3.5, §4.1, §4.2, §B.6–B.8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fdarx_core.evaluation.gold import RANKING_METRICS
 from fdarx_core.evaluation.settings import GIVEN_CONTEXT
 from fdarx_core.plugins import load_plugins
 from fdarx_core.records import Grade, Prediction, QuestionAnswer
-from fdarx_core.records.question_types import UNANSWERABLE_TYPES, TypeNames, is_answerable
+from fdarx_core.records.question_types import UNANSWERABLE_TYPES, TypeNames
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -83,7 +84,7 @@ class ScoreColumns:
         return self._components[metric.name]
 
 
-ANSWERABLE = TypeNames("answerable", chosen=is_answerable)
+ANSWERABLE = TypeNames("answerable", chosen=attrgetter("answerable"))
 ALL = ("all",)
 EVERY = TypeNames("answerable", "all")
 
@@ -121,7 +122,7 @@ class Metric:
     over: RowMask
     components: Callable[[ScoreColumns], Numbers]
     combine: Callable[[Numbers], Numbers]
-    types: Collection[str] = ()
+    types: Iterable[str] = ()
     function: RowFunction | None = None
     field: str = ""
     title: str = ""
@@ -133,7 +134,7 @@ class Metric:
 
 
 def mean_metric(
-    function: RowFunction, name: str = "", *, field: str = "", types: Collection[str] = (), title: str = ""
+    function: RowFunction, name: str = "", *, field: str = "", types: Iterable[str] = (), title: str = ""
 ) -> Metric:
     """Return the mean of a function of a row, about the rows that have its number and those that should have it.
 
@@ -205,7 +206,7 @@ def share_of(column: str, value: str, base: RowMask) -> Callable[[ScoreColumns],
     return lambda columns: mean_components(np.where(base(columns), columns.is_in(column, value), np.nan))
 
 
-def column_mean(column: str, about: RowMask, types: Collection[str], name: str = "") -> Metric:
+def column_mean(column: str, about: RowMask, types: Iterable[str], name: str = "") -> Metric:
     """Return the mean of a column, by default under its name; it concerns no row where no row has a value."""
 
     def over(columns: ScoreColumns) -> Mask:

@@ -83,10 +83,11 @@ def answer_slots(
 
 
 def compare_slots(
-    question: QuestionAnswer, replies: Mapping[RoundTripSetting, RoundTripReply]
+    question: QuestionAnswer, replies: Mapping[RoundTripSetting, RoundTripReply | Unparsable]
 ) -> dict[str, Any] | None:
     """Return the slots of compare_answers; None where no reply has an answer to compare."""
-    answers = [{"name": setting, "text": one.answer} for setting, one in replies.items() if one.answerable]
+    usable = {setting: one for setting, one in replies.items() if isinstance(one, RoundTripReply)}
+    answers = [{"name": setting, "text": one.answer} for setting, one in usable.items() if one.answerable]
     return {"question": question.question, "gold": question.answer, "answers": answers} if answers else None
 
 

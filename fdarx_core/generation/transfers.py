@@ -195,10 +195,8 @@ def _refusal(portable: PortableQuestion, label: Label, question: str, entity: st
 def expected_transfers(label: Label, number: int) -> list[QuestionAnswer]:
     """Return questions in place of those that will be transferred to a label, for a plan."""
     drug = product_name(label)
-    waiting = (
-        PortableQuestion("", label.set_id, label.drug, drug, "What is statement ", f" {at}?") for at in range(number)
-    )
-    return [_refusal(one, label, drug, f"{at}") for at, one in enumerate(waiting)]
+    waiting = PortableQuestion("", label.set_id, label.drug, drug, "", "")
+    return [_refusal(waiting, label, drug, f"{at}") for at in range(number)]
 
 
 def chosen_transfers(

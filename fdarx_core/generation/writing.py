@@ -120,10 +120,10 @@ def _read_multihop(item: MultihopItem) -> WrittenQuestion:
 
 def _expected_factual(context: Context) -> list[dict[str, Any]]:
     """Return items of which the first has a twin."""
-    items: list[dict[str, Any]] = [
-        {**item, "type": "factual", "difficulty": "direct", "twin": None} for item in expected_items(context)
+    return [
+        {**item, "type": "factual", "difficulty": "direct", "twin": None if number else _expected_twin(context)}
+        for number, item in enumerate(expected_items(context))
     ]
-    return [item | {"twin": None if number else _expected_twin(context)} for number, item in enumerate(items)]
 
 
 def _expected_multihop(context: Context) -> list[dict[str, Any]]:

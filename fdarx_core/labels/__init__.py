@@ -1,9 +1,6 @@
 """SPL XML to labels and passages: find the files, identify and select the documents, parse them."""
 
-from fdarx_core.labels.parse import ParsedLabel as ParsedLabel
 from fdarx_core.labels.parse import parse_document as parse_document
-from fdarx_core.labels.parse import parse_label as parse_label
-from fdarx_core.labels.parse import read_labels as read_labels
 from fdarx_core.labels.selection import Identity as Identity
 from fdarx_core.labels.selection import Selection as Selection
 from fdarx_core.labels.selection import find_sources as find_sources

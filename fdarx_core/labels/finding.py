@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fdarx_core.labels.drugs import DrugNames, Mention
 from fdarx_core.labels.parse import parse_document
-from fdarx_core.labels.rxnorm import names_folder, rxnorm_names
-from fdarx_core.labels.selection import find_sources, read_source
-from fdarx_core.labels.xml import BadDocument
+from fdarx_core.labels.rxnorm import names_folder, read_rxnorm, rxnorm_files
+from fdarx_core.labels.selection import find_sources, read_each, read_source
 from fdarx_core.records import Passage, Product, Reject
 from fdarx_core.storage import Location, RunDirectory
 from fdarx_core.storage.run_directory import read_labels
@@ -57,7 +57,8 @@ def medicine_names() -> DrugNames:
 
 @lru_cache(maxsize=4)
 def _read_names(place: str, rxnorm: Path) -> DrugNames:
-    return DrugNames(_read(place) if place else (), rxnorm_names(rxnorm))
+    fetched = rxnorm.exists() and rxnorm_files(rxnorm)
+    return DrugNames(_read(place) if place else (), read_rxnorm(rxnorm) if fetched else ())
 
 
 def _read(place: str) -> Iterator[tuple[Sequence[Product], list[str]]]:
@@ -66,14 +67,11 @@ def _read(place: str) -> Iterator[tuple[Sequence[Product], list[str]]]:
         for rows in read_labels(RunDirectory.open(place)):
             yield rows.label.products, _texts(rows.passages.values())
         return
-    for document in (document for source in find_sources([place]).sources for document in read_source(source)):
-        if isinstance(document, Reject):
-            continue
-        try:
-            label, passages = parse_document(document[1])
-        except BadDocument:
-            continue
-        yield label.products, _texts(passages)
+    documents = chain.from_iterable(map(read_source, find_sources([place]).sources))
+    for parsed in read_each(documents, lambda data, source: parse_document(data), "read"):
+        if not isinstance(parsed, Reject):
+            label, passages = parsed
+            yield label.products, _texts(passages)
 
 
 def _texts(passages: Iterable[Passage]) -> list[str]:

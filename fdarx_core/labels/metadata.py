@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from fdarx_core.labels.xml import CODE, TITLE, BadDocument, Element, children, clean, raw_text
 from fdarx_core.records import Product
@@ -82,26 +83,14 @@ def _iso_date(value: str) -> str:
         return ""
 
 
-@dataclass(slots=True)
-class Products:
-    """Values of all products of a label as in `Label`, each once, in the order of the file."""
-
-    aliases: list[str]
-    substances: list[str]
-    uniis: list[str]
-    routes: list[str]
-    dosage_forms: list[str]
-    ndcs: list[str]
-    marketing_categories: list[str]
-    application_numbers: list[str]
-    products: list[Product]
-
-
 _LISTED = ("uniis", "routes", "dosage_forms", "ndcs", "marketing_categories", "application_numbers")
 
 
-def read_products(subjects: Iterable[Element]) -> Products:
-    """Return the products of `<subject>` elements, parts of kits included."""
+def read_products(subjects: Iterable[Element]) -> dict[str, Any]:
+    """Return the fields of `Label` on the products of `<subject>` elements, parts of kits included.
+
+    Of all products together, each value is there once, in the order of the file.
+    """
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     products: list[Product] = []
     for subject in subjects:
@@ -116,12 +105,9 @@ def read_products(subjects: Iterable[Element]) -> Products:
     aliases: dict[str, str] = {}  # distinct without case
     for name in (*found["brands"], *found["generics"], *substances):
         aliases.setdefault(name.casefold(), name)
-    return Products(
-        aliases=list(aliases.values()),
-        substances=list(dict.fromkeys(substances)),
-        products=products,
-        **{name: list(found[name]) for name in _LISTED},
-    )
+    listed = {name: list(found[name]) for name in _LISTED}
+    names = {"aliases": list(aliases.values()), "substances": list(dict.fromkeys(substances))}
+    return {**listed, **names, "products": products}
 
 
 def _product(element: Element) -> Product:
@@ -158,7 +144,7 @@ def _name_and_unii(element: Element) -> tuple[str, str]:
 
 
 def _values(element: Element) -> list[tuple[str, str | None]]:
-    """Return what an element says about a product: names of fields of `Products`, or of kinds of names, with values."""
+    """Return what an element says about a product: names of fields of `Label`, or of kinds of names, with values."""
     tag = element.tag
     if tag in (_FORM, _ROUTE):
         if (parent := element.getparent()) is not None and parent.tag in _PACKAGES:

@@ -20,10 +20,11 @@ from fdarx_core.labels.blocks import (
     rewrite_marks,
 )
 from fdarx_core.labels.drugs import drug_of
-from fdarx_core.labels.metadata import SUBJECT, Header, Products, read_header, read_products
-from fdarx_core.labels.selection import find_sources, read_source
+from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
+from fdarx_core.labels.selection import find_sources, read_each, read_source
 from fdarx_core.labels.xml import CODE, TEXT, TITLE, BadDocument, Element, children, clean, parse_xml, raw_text
 from fdarx_core.records import Highlight, Label, Passage, Reject, Section
+from fdarx_core.storage.sources import Source
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -103,7 +104,7 @@ def read_labels(labels: LabelInput | Sequence[LabelInput]) -> DataFrame:
     return table
 
 
-def _values(record: Label | Header | Products) -> dict[str, Any]:
+def _values(record: Label | Header) -> dict[str, Any]:
     """Return the fields and their values, without the copies that `asdict` makes."""
     return {one.name: getattr(record, one.name) for one in fields(record)}
 
@@ -117,17 +118,13 @@ def _parse_files(
     found = find_sources([os.fspath(one) for one in listed if not isinstance(one, bytes)])
     bad += found.rejects
     parsed = []
-    documents = (document for source in found.sources for document in read_source(source))
-    for document in chain(documents, ((None, one) for one in listed if isinstance(one, bytes))):
-        if isinstance(document, Reject):
-            bad.append(document)
-            continue
-        source, data = document
-        name = source.name if source else ""
-        try:
-            parsed.append(parse_document(data, name))
-        except BadDocument as error:
-            bad.append(Reject(name, "read", error.reason, error.detail, source=name))
+    given = [(Source(""), one) for one in listed if isinstance(one, bytes)]
+    documents = chain(*map(read_source, found.sources), given)
+    for row in read_each(documents, lambda data, source: parse_document(data, source.name), "read"):
+        if isinstance(row, Reject):
+            bad.append(row)
+        else:
+            parsed.append(row)
     if parsed and (rejects is not None or not bad):
         return parsed
     remedy = "give SPL documents (XML, or zips with XML), such as those of DailyMed"
@@ -164,13 +161,13 @@ def parse_document(data: bytes, source: str = "") -> tuple[Label, list[Passage]]
             body.read_component(component, "", "", 0)
     label = Label(
         **_values(header),
-        **_values(products),
-        drug_name=products.aliases[0] if products.aliases else header.title,
+        **products,
+        drug_name=next(iter(products["aliases"]), header.title),
         boxed_warning="\n".join(one.text for one in body.passages if one.core_code == BOXED_WARNING),
         sections=body.sections,
         highlights=body.highlights,
         source=source,
-        drug=drug_of(*products.products).id,
+        drug=drug_of(*products["products"]).id,
     )
     return label, body.passages
 

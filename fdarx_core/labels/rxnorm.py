@@ -73,11 +73,6 @@ def read_rxnorm(place: str | os.PathLike[str]) -> list[tuple[str, Drug]]:
     return [(name, Drug.of(moieties[one] for one in found)) for name, found in drugs if found]
 
 
-def rxnorm_names(folder: Path) -> list[tuple[str, Drug]]:
-    """Return the names in a folder that may lack the files, such as `names_folder()`, as `read_rxnorm`; then none."""
-    return read_rxnorm(folder) if folder.exists() and rxnorm_files(folder) else []
-
-
 def _ingredients(rxcui: str, concepts: dict[str, tuple[str, str]], related: dict[str, set[str]]) -> set[str]:
     """Return the ingredients of a concept: itself, those that it is related to, or those of its salts."""
     if concepts[rxcui][0] == _INGREDIENT:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
+from itertools import chain
+from typing import TypeVar
 
 from fdarx_core.labels.drugs import drug_of
 from fdarx_core.labels.metadata import SUBJECT, Header, read_header, read_products
 from fdarx_core.labels.xml import BadDocument, parse_xml
 from fdarx_core.records import Reject, content_id
 from fdarx_core.storage import sources
-from fdarx_core.storage.sources import Inputs, Source
+from fdarx_core.storage.sources import Source
+
+Result = TypeVar("Result")
 
 HUMAN_PRESCRIPTION = "34391-3"
 EXCLUDED_ROUTES = ("topical", "irrigation", "intradermal", "inhalation")
@@ -20,17 +25,30 @@ EXCLUDED_ROUTES = ("topical", "irrigation", "intradermal", "inhalation")
 _XML = sources.FileFilter("XML files", (".xml",))
 
 
-def find_sources(paths: Sequence[str]) -> Inputs:
-    """Find `.xml` and `.zip` files (see `fdarx_core.storage.sources.find_sources`)."""
-    return sources.find_sources(paths, _XML)
+find_sources = partial(sources.find_sources, wanted=_XML)
+"""Find `.xml` and `.zip` files (see `fdarx_core.storage.sources.find_sources`)."""
 
 
-def read_source(source: Source) -> Iterator[tuple[Source, bytes] | Reject]:
-    """Yield the XML documents of a source, each with its own address: one, or all of an inner zip.
+read_source = partial(sources.read_source, wanted=_XML)
+"""Yield the XML documents of a source, each with its own address: one, or all of an inner zip.
 
-    For unreadable content, yield a Reject.
-    """
-    return sources.read_source(source, _XML)
+For unreadable content, yield a Reject.
+"""
+
+
+def read_each(
+    documents: Iterable[tuple[Source, bytes] | Reject], read: Callable[[bytes, Source], Result], stage: str
+) -> Iterator[Result | Reject]:
+    """Yield what a function makes of each document of `read_source`; for one that is no label a Reject of the stage."""
+    for document in documents:
+        if isinstance(document, Reject):
+            yield document
+            continue
+        source, data = document
+        try:
+            yield read(data, source)
+        except BadDocument as error:
+            yield Reject(source.name, stage, error.reason, error.detail, source=source.name)
 
 
 @dataclass(slots=True)
@@ -54,25 +72,15 @@ def identify(data: bytes, source: Source) -> Identity:
     root, subjects = parse_xml(data, SUBJECT)
     header = read_header(root)
     found = read_products(subjects)
-    drug = drug_of(*found.products).id
-    return Identity(**asdict(header), routes=found.routes, drug=drug, sha256=sha256(data).hexdigest(), source=source)
+    drug = drug_of(*found["products"]).id
+    return Identity(**asdict(header), routes=found["routes"], drug=drug, sha256=sha256(data).hexdigest(), source=source)
 
 
 def identify_sources(sources: Sequence[Source]) -> tuple[int, list[Identity], list[Reject]]:
     """Return the number of sources, the identities of their documents, and rejects for what can't be read."""
-    found: list[Identity] = []
-    rejects: list[Reject] = []
-    for source in sources:
-        for document in read_source(source):
-            if isinstance(document, Reject):
-                rejects.append(document)
-                continue
-            try:
-                found.append(identify(document[1], document[0]))
-            except BadDocument as error:
-                name = document[0].name
-                rejects.append(Reject(name, "identify", error.reason, error.detail, source=name))
-    return len(sources), found, rejects
+    rows = list(read_each(chain.from_iterable(map(read_source, sources)), identify, "identify"))
+    rejects = [row for row in rows if isinstance(row, Reject)]
+    return len(sources), [row for row in rows if not isinstance(row, Reject)], rejects
 
 
 @dataclass(frozen=True, slots=True)

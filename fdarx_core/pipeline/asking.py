@@ -283,24 +283,14 @@ class AskProgress:
     @classmethod
     def of(cls, asker: Asker) -> AskProgress:
         counters = asker.counters.values()
-        return cls(
-            done=sum(counter.done for counter in counters),
-            in_flight=sum(counter.in_flight for counter in counters),
-            retries=sum(counter.retries for counter in counters),
-            cost=asker.cost,
-            batches=asker.batches,
-        )
+        sums = {name: sum(getattr(counter, name) for counter in counters) for name in ("done", "in_flight", "retries")}
+        return cls(**sums, cost=asker.cost, batches=asker.batches)
 
     def __add__(self, other: AskProgress) -> AskProgress:
         """Return the state of two processes that ask; asking has stopped once both have."""
-        return AskProgress(
-            self.done + other.done,
-            self.in_flight + other.in_flight,
-            self.retries + other.retries,
-            self.cost + other.cost,
-            [*self.batches, *other.batches],
-            self.stopped and other.stopped,
-        )
+        counted = ("done", "in_flight", "retries", "cost")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in counted}
+        return AskProgress(**sums, batches=[*self.batches, *other.batches], stopped=self.stopped and other.stopped)
 
 
 Report: TypeAlias = Callable[[AskProgress], Awaitable[bool]]
@@ -310,30 +300,26 @@ ResourceCaller: TypeAlias = Callable[..., Awaitable[Any]]
 """`call(resource, method, *arguments)` calls a method of a resource, wherever it is held."""
 
 
+@dataclass(slots=True)
 class AskSession:
     """Runs the asking segment of parts in one event loop; many parts may be in progress at once."""
 
-    def __init__(
-        self,
-        clients: ClientPool,
-        responses: Location,
-        report: Report,
-        call: ResourceCaller,
-        watch: Callable[[Mapping[str, Counters]], None] = lambda _: None,
-    ) -> None:
-        self._clients, self._responses, self._watch = clients, responses, watch
-        self._report, self._call = report, call
-        self._asker: Asker | None = None
-        self._reporting: asyncio.Task[None] | None = None
+    clients: ClientPool
+    responses: Location
+    report: Report
+    call: ResourceCaller
+    watch: Callable[[Mapping[str, Counters]], None] = lambda _: None
+    _asker: Asker | None = field(default=None, init=False)
+    _reporting: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def run(self, steps: Sequence[Step[State]], states: Sequence[State]) -> str:
         """Take the states of a part through steps; returns why asking ended early, or "". Responses are stored then."""
         if self._asker is None:
-            self._asker = self._clients.open(self._responses, self._watch)
+            self._asker = self.clients.open(self.responses, self.watch)
             self._reporting = asyncio.create_task(self._keep_reporting(self._asker))
         asker = self._asker
         with span("ask", {"fdarx.rows": len(states)}):
-            ended = await run_steps_async(steps, states, StepContext(asker.ask, self._call))
+            ended = await run_steps_async(steps, states, StepContext(asker.ask, self.call))
         await asker.flush()
         return ended
 
@@ -347,11 +333,11 @@ class AskSession:
     async def _keep_reporting(self, asker: Asker) -> None:
         while True:
             asker.report()
-            if await self._report(AskProgress.of(asker)):
+            if await self.report(AskProgress.of(asker)):
                 break
             await asyncio.sleep(_REPORT_EVERY_S)
         await asker.stop()
-        await self._report(replace(AskProgress.of(asker), stopped=True))
+        await self.report(replace(AskProgress.of(asker), stopped=True))
 
 
 async def plan_part(stage: Stage[Any], part: Part, clients: ClientPool, call: ResourceCaller) -> list[PlanRow]:

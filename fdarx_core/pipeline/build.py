@@ -36,7 +36,7 @@ from fdarx_core.pipeline.build_results import (
     vote_agreement,
 )
 from fdarx_core.pipeline.build_steps import Roles, build_steps, survey_labels, transfer_steps
-from fdarx_core.pipeline.executor import PartResult, Stages, Work
+from fdarx_core.pipeline.executor import PartResult, Stages
 from fdarx_core.pipeline.job import PipelineJob, check_inputs, prompt_length_lines, unchecked_line
 from fdarx_core.pipeline.label_state import (
     WRITTEN,
@@ -127,7 +127,6 @@ class Build(PipelineJob):
     plans: Mapping[str, TopicPlan] = field(default_factory=dict, init=False, repr=False)
     counts: list[StageCount] = field(default_factory=list, init=False)
     transferring: bool = field(default=False, init=False)
-    asked: tuple[int, float] = field(default=(0, 0.0), init=False)
 
     @property
     def transfers(self) -> int:
@@ -146,8 +145,7 @@ class Build(PipelineJob):
         with self.timed("survey"):
             amounts, by_model = self.amounts, self.roles.by_model
             surveys = self.survey_topics(keep=not planned)
-            bounds = amounts.twins, amounts.topic_labels, amounts.seed
-            pairs = pair_topics(surveys, *bounds, by_model=by_model)
+            pairs = pair_topics(surveys, amounts.twins, amounts.topic_labels, amounts.seed, by_model=by_model)
             # The surveys are not kept: they take most of the memory that the driver needs for each label.
             self.drug_of, self.near = {survey.set_id: survey.drug for survey in surveys}, near_drugs(surveys)
             expected = expected_numbers(self.drug_of, self.near, self.transfers)
@@ -173,7 +171,7 @@ class Build(PipelineJob):
         if self.transfers:
             self.transferring = True
             requests, cost = self._asked()
-            self.asked = requests - sent, cost - spent
+            self.clients = replace(self.clients, sent=requests - sent, spent=cost - spent)
             steps = transfer_steps(self.roles, self.judges)
             read, write = partial(transferred_states, self.run), partial(write_transferred, self.run)
             yield [(Stage(TRANSFER, read, steps, write, 16), self._transfer_parts())]
@@ -201,10 +199,6 @@ class Build(PipelineJob):
             lines = prompt_length_lines(planned, models, role_in_build, on)
         for line in lines:
             self.tell(line)
-
-    def work(self, stages: Stages, store: ResponseStore, *, planned: bool) -> Work:
-        sent, spent = self.asked
-        return Work(stages, replace(self.clients, sent=sent, spent=spent), store)
 
     def _asked(self) -> tuple[int, float]:
         """Return the requests that models have answered and their cost in US dollars; zeros without a limit of them."""

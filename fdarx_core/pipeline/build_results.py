@@ -18,17 +18,16 @@ from fdarx_core.generation.candidates import NOTHING_TO_ASK
 from fdarx_core.generation.candidates import STAGE as GENERATE
 from fdarx_core.labels.drugs import words_of
 from fdarx_core.llm.model_config import TokenCounter
-from fdarx_core.pipeline.part_files import labels_of_part
 from fdarx_core.records import Figure, JudgeVerdict, Label, QuestionAnswer, content_id
 from fdarx_core.records.question_types import QUESTION_TYPES, RoundTripSetting
 from fdarx_core.review.agreement_metrics import alpha, coincidences
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
+from fdarx_core.storage.run_directory import read_labels
 from fdarx_core.storage.splits import TEST, Splits
 
 MOST_AUDITED = 50_000
 """Questions after which no further drug is audited. Those of all labels of DailyMed would take gigabytes of memory, and
 the classifiers take at most 20,000."""
-"""The reasons for rejects that run.json has."""
 _SELECTING = ("read", "identify", "select")
 """The stages that choose labels, of which most files of a bulk release are rejected on purpose."""
 _NO_REPLY = "failed_request"
@@ -50,13 +49,10 @@ def audit_build(run: RunDirectory, splits: Splits) -> dict[str, Any]:
         StorageError: a part of the run can't be read.
     """
     audited, note = _audited_labels(run, splits)
-    questions = (
-        row for part in run.parts("questions") for row in read_records(part, QuestionAnswer) if row.set_id in audited
-    )
+    questions = (row for row in run.records("questions", QuestionAnswer) if row.set_id in audited)
     labels = (
         AuditedLabel(label.set_id, label.drug, [label.drug_name, *label.aliases], label.labeler)
-        for part in run.parts("labels")
-        for label in read_records(part, Label)
+        for label in run.records("labels", Label)
         if label.set_id in audited
     )
     audit = audit_artifacts(questions, labels)
@@ -109,20 +105,14 @@ def effective_size(run: RunDirectory) -> dict[str, int]:
 def reject_reasons(run: RunDirectory) -> list[dict[str, Any]]:
     """Return the reasons of rejects with the numbers of their rows: the most frequent first, those of the selection of
     labels last; of equal ones in alphabetical order."""
-    counted: Counter[tuple[str, str]] = Counter()
-    for part in run.parts("rejects"):
-        rows = read_table(part, ["stage", "reason"]).group_by(["stage", "reason"]).aggregate([([], "count_all")])
-        for row in rows.to_pylist():
-            counted[row["stage"], row["reason"]] += row["count_all"]
+    counted = Counter(run.rows("rejects", "stage", "reason"))
     found = sorted(counted.items(), key=lambda item: (item[0][0] in _SELECTING, -item[1], item[0]))
     return [{"stage": stage, "reason": reason, "rows": rows} for (stage, reason), rows in found]
 
 
 def labels_that_exceed(run: RunDirectory, tokens: int, counter: TokenCounter) -> int:
     """Return the number of labels that are longer than the reader's context, of which it was shown a part."""
-    parts = (labels_of_part(run, number) for number in range(len(run.parts("labels"))))
-    labels = (passages for part in parts for _, passages in part.values())
-    return sum(not LabelExcerpts(passages, tokens, counter).fits for passages in labels)
+    return sum(not LabelExcerpts([*rows.passages.values()], tokens, counter).fits for rows in read_labels(run))
 
 
 def count_unusable(run: RunDirectory) -> list[dict[str, Any]]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fdarx_core.filters import LabelEvidence, drop_duplicates, first_failure
-from fdarx_core.filters.judges import Judge, judges, majority
+from fdarx_core.filters.duplicates import drop_duplicates
+from fdarx_core.filters.judges import Judge, majority
 from fdarx_core.filters.label_excerpt import PROMPT_TOKENS
+from fdarx_core.filters.rules import LabelEvidence, first_failure
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig, label_text, make_contexts
 from fdarx_core.generation.tasks import RULES_VERSION
@@ -110,18 +111,17 @@ class Roles:
 
 def build_steps(
     amounts: GenerationConfig,
-    roles: Roles | None = None,
-    judged_by: Sequence[Judge] | None = None,
+    roles: Roles,
+    judged_by: Sequence[Judge],
     criteria: Criteria | None = None,
     *,
     planned: bool = False,
 ) -> list[Step[LabelState]]:
     """Return the steps of a build in order, from the source of a label to its questions. Source: FDARxBench §3.2.
 
-    `judged_by` are the judges, by default `judges()`; `criteria` are those of the writer, None for the project's own.
+    `judged_by` are the judges; `criteria` are those of the writer, None for the project's own.
     In a plan, where no model is asked, each passage has as many questions as a model may write on it.
     """
-    roles = roles or Roles()
     writer = roles.address(roles.generator)
     return [
         parse,
@@ -138,14 +138,12 @@ def transfer_steps(roles: Roles, judged_by: Sequence[Judge]) -> list[Step[LabelS
     return [filter_by_rules, filter_duplicates, *judging_steps(roles, judged_by), account_for_sources]
 
 
-def judging_steps(
-    roles: Roles, judged_by: Sequence[Judge] | None, *, planned: bool = False
-) -> list[AskStep[LabelState]]:
+def judging_steps(roles: Roles, judged_by: Sequence[Judge], *, planned: bool = False) -> list[AskStep[LabelState]]:
     """Return the steps of the judges and of the round trip, as far as models have these roles; see `build_steps`."""
     steps: list[AskStep[LabelState]] = []
     voters = roles.voters
     names = frozenset(voter.name for voter in voters)
-    for judge in (judges() if judged_by is None else judged_by) if roles.judges else ():
+    for judge in judged_by if roles.judges else ():
         steps.append(AskStep(judge.stage, names, partial(judge_questions, judge, voters, roles.strict, planned)))
     if roles.reader:
         reader, comparer = roles.address(roles.reader), roles.address(roles.comparer)

@@ -43,7 +43,7 @@ from fdarx_core.report.answers_page import answers_page
 from fdarx_core.report.evaluation_figures import read_evaluation_tables
 from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
 from fdarx_core.report.result_sentences import result_sentence
-from fdarx_core.storage import RunDirectory, StorageError, read_records, read_table, write_records
+from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
 
 _RETRIEVAL = {"rankings": Ranking, "elsewhere": Passage, "retrieval_scores": RetrievalScore}
@@ -54,22 +54,20 @@ ADOPTED = ("benchmark", "split", "settings", "retrievers", "retrieval_scope", "t
 
 def merge_cells(parts: Iterable[Sequence[SettingProgress]], wanted: Sequence[CellKey]) -> list[SettingProgress]:
     """Merge the cells of the parts of a model: done where every part is done, with the most frequent reason."""
-    sums: dict[CellKey, SettingProgress] = {key: SettingProgress(*key, status="done") for key in wanted}
-    reasons: dict[CellKey, Counter[str]] = {key: Counter() for key in wanted}
-    for part in parts:
-        for cell in part:
-            key = CellKey(cell.model, cell.setting, cell.retriever)
-            if cell.status != sums[key].status and cell.status == "incomplete":
-                sums[key].status, reasons[key] = cell.status, Counter()
-            sums[key].due += cell.due
-            for name in ("answer_prompt", "judge_prompt"):
-                prompts = {*getattr(sums[key], name).split(", "), *getattr(cell, name).split(", ")} - {""}
-                setattr(sums[key], name, ", ".join(sorted(prompts)))
-            if cell.reason and cell.status == sums[key].status:
-                reasons[key][cell.reason] += 1
-    for key, found in reasons.items():
-        sums[key].reason = found.most_common(1)[0][0] if found else ""
-    return list(sums.values())
+    found: dict[CellKey, list[SettingProgress]] = {key: [] for key in wanted}
+    for cell in chain.from_iterable(parts):
+        found[CellKey(cell.model, cell.setting, cell.retriever)].append(cell)
+    merged = []
+    for key, cells in found.items():
+        incomplete = [cell for cell in cells if cell.status == "incomplete"]
+        [(reason, _)] = Counter(cell.reason for cell in incomplete or cells if cell.reason).most_common(1) or [("", 0)]
+        status = "incomplete" if incomplete else "done"
+        row = SettingProgress(*key, status=status, reason=reason, due=sum(cell.due for cell in cells))
+        for name in ("answer_prompt", "judge_prompt"):
+            prompts = {prompt for cell in cells for prompt in getattr(cell, name).split(", ")} - {""}
+            setattr(row, name, ", ".join(sorted(prompts)))
+        merged.append(row)
+    return merged
 
 
 @dataclass(slots=True)
@@ -136,12 +134,9 @@ class EarlierEvaluation:
     @property
     def citing(self) -> frozenset[str]:
         """The settings in which answers were expected to cite, beside those of FDARxBench."""
-        cited: set[str] = set()
-        for model in {key.model for key in self.cells if key.setting not in SETTINGS}:
-            for part in self.run.parts(f"scores/{model}"):
-                rows = read_table(part, ["setting", "cited"]).to_pylist()
-                cited |= {row["setting"] for row in rows if row["cited"] is not None}
-        return frozenset(cited) - MARKED - set(SETTINGS)
+        models = {key.model for key in self.cells if key.setting not in SETTINGS}
+        rows = (row for model in models for row in self.run.rows(f"scores/{model}", "setting", "cited"))
+        return frozenset(setting for setting, cited in rows if cited is not None) - MARKED - set(SETTINGS)
 
     def copy_retrieval(self, into: PartFiles, retrievers: Sequence[str]) -> None:
         """Copy rankings and their scores into a run, so that nothing is searched again."""
@@ -349,23 +344,17 @@ def compare_runs(
     """
     tables: dict[CellKey, pa.Table] = {}
     cells: dict[CellKey, SettingProgress] = {}
-    run_of: dict[str, str] = {}
+    side_of: dict[str, str] = {}  # what is compared with the others: a run, or a model of a single run
     for run, name in zip(runs, names, strict=True):
         made = list(read_records(run.file("cells.parquet"), SettingProgress))
-        scored: dict[CellKey, pa.Table] = {}
-        for model in dict.fromkeys(cell.model for cell in made):
-            scored |= answer_scores(run, model)
+        scored = answer_scores(run, made)
         for cell in made:
             model = row_name(name, cell.model)
-            run_of[model] = name
+            side_of[model] = name if len(runs) > 1 else model
             if (table := scored.get(CellKey(cell.model, cell.setting, cell.retriever))) is not None:
                 key = CellKey(model, cell.setting, cell.retriever)
                 tables[key], cells[key] = table, replace(cell, model=model)
-
-    def wanted(a: CellKey, b: CellKey) -> bool:
-        return a.model != b.model and (len(runs) == 1 or run_of[a.model] != run_of[b.model])
-
-    pairs = [pair for pair in related_pairs(cells) if wanted(*pair)]
+    pairs = [(a, b) for a, b in related_pairs(cells) if side_of[a.model] != side_of[b.model]]
     metrics_of_pairs = comparable_metrics(pairs, cells)
     compared = compare_pairs(tables, metrics_of_pairs, SCORE_METRICS, seed=seed, resamples=resamples)
     found = (mismatch(cells[a], cells[b]) for a, b in pairs)

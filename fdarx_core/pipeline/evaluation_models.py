@@ -5,11 +5,12 @@ Each is made once per part by actors that hold the model, or the passages of all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fdarx_core.evaluation.scoring import question_features, score_ranking
 from fdarx_core.evaluation.similarity import AnswerSimilarity
@@ -32,7 +33,7 @@ from fdarx_core.retrieval.retrievers import (
     passage_search_text,
     required_encoders,
 )
-from fdarx_core.storage import Location, read_table, write_table
+from fdarx_core.storage import Location, read_table, read_tables, write_table
 from fdarx_core.storage.benchmark_reader import BenchmarkItem
 
 _BLOCK_ROWS = 64
@@ -237,11 +238,8 @@ class BertScorer:
         return len(scored)
 
 
-def with_bert_scores(places: Iterable[Location], scores: pa.Table) -> pa.Table:
+def with_bert_scores(places: Sequence[Location], scores: pa.Table) -> pa.Table:
     """Return a Score table with its bert_score column filled in from the parts of `BertScorer` at these places."""
-    found: dict[str, float] = {}
-    for place in places:
-        table = read_table(place, ["prediction_id", "bert_score"])
-        found.update(zip(table["prediction_id"].to_pylist(), table["bert_score"].to_pylist(), strict=True))
-    column = pa.array([found.get(id) for id in scores["prediction_id"].to_pylist()], pa.float64())
+    table = pa.concat_tables(read_tables(places)).combine_chunks()
+    column = table["bert_score"].take(pc.index_in(scores["prediction_id"], table["prediction_id"]))
     return scores.set_column(scores.schema.get_field_index("bert_score"), "bert_score", column)

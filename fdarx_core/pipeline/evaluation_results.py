@@ -66,9 +66,7 @@ def write_results(
         The cells with their counts.
     """
     options: dict[str, Any] = {"seed": seed, "resamples": resamples}
-    scored: dict[CellKey, pa.Table] = {}
-    for model in dict.fromkeys(cell.model for cell in cells):
-        scored |= answer_scores(run, model)
+    scored = answer_scores(run, cells)
     by_key = {CellKey(cell.model, cell.setting, cell.retriever): cell for cell in cells}
     by_key |= {key: with_counts(cell, scored[key]) for key, cell in by_key.items() if key in scored}
     answers = {key: scored[key] for key in by_key if key in scored}
@@ -97,16 +95,17 @@ def write_results(
     return filled
 
 
-def answer_scores(run: RunDirectory, model: str) -> dict[CellKey, pa.Table]:
-    """Return the Score rows of each cell of a model, with its BERTScores."""
-    table = _read(run.parts(f"scores/{model}"), Score)
-    if semantic := run.parts(f"bert_scores/{model}"):
-        table = with_bert_scores(semantic, table)
-    cells: dict[CellKey, pa.Table] = {}
-    for names in table.group_by(list(CellKey._fields)).aggregate([]).to_pylist():
-        matching = reduce(pc.and_, (pc.equal(table[field], name) for field, name in names.items()))
-        cells[CellKey(**names)] = table.filter(matching)
-    return cells
+def answer_scores(run: RunDirectory, cells: Sequence[SettingProgress]) -> dict[CellKey, pa.Table]:
+    """Return the Score rows of each cell of the models of these cells, with BERTScores."""
+    scored: dict[CellKey, pa.Table] = {}
+    for model in dict.fromkeys(cell.model for cell in cells):
+        table = _read(run.parts(f"scores/{model}"), Score)
+        if semantic := run.parts(f"bert_scores/{model}"):
+            table = with_bert_scores(semantic, table)
+        for names in table.group_by(list(CellKey._fields)).aggregate([]).to_pylist():
+            matching = reduce(pc.and_, (pc.equal(table[field], name) for field, name in names.items()))
+            scored[CellKey(**names)] = table.filter(matching)
+    return scored
 
 
 def _read(parts: Sequence[Location], record: type) -> pa.Table:
@@ -137,8 +136,6 @@ def with_counts(cell: SettingProgress, rows: pa.Table) -> SettingProgress:
 
 _GROUPINGS = {"type": "metrics", "category": "topics"}
 """The names in metrics.json of the figures by question type and by topic."""
-_PROVENANCE = ("judge", "prompts", "engine", "answered", "due")
-"""The fields of a figure that say what it rests on."""
 
 
 def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
@@ -150,8 +147,7 @@ def figures_by_cell(rows: Sequence[Figure]) -> list[dict[str, Any]]:
             continue
         key = CellKey(*(row.keys[field] for field in CellKey._fields))
         if key not in cells:
-            made_by = {field: getattr(row, field) for field in _PROVENANCE} if row.due else {}
-            cells[key] = {**key._asdict(), **made_by, **{grouping: {} for grouping in _GROUPINGS.values()}}
+            cells[key] = {**key._asdict(), **row.provenance(), **{grouping: {} for grouping in _GROUPINGS.values()}}
         figure = {field: getattr(row, field) for field in ("value", "low", "high", "rows", "unscored")}
         cells[key][name].setdefault(row.metric, {})[row.keys["group"]] = figure
     return list(cells.values())

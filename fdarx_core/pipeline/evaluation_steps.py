@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -68,9 +68,8 @@ GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
 """Answers of other programs, by question id and cell."""
 
 
-def baseline() -> Baseline:
-    """Return the built-in rules for all tasks of an evaluation."""
-    return Baseline({**EVALUATION_TASKS, JUDGE_CLAIM.name: JUDGE_CLAIM}, EVALUATION_RULES_VERSION)
+EVALUATION_RULES = Baseline({**EVALUATION_TASKS, JUDGE_CLAIM.name: JUDGE_CLAIM}, EVALUATION_RULES_VERSION)
+"""The built-in rules for all tasks of an evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +118,9 @@ class EvaluationSetup:
         """Return whether the question is asked in the setting: it is meant for it, and the needed text is available."""
         return is_due(setting, question) and (subject.whole or not needs_whole_label(setting))
 
-    def citing(self, model: str) -> frozenset[str]:
-        """Return the settings in which the model's answers should cite passages."""
-        return MARKED if model in self.answerers else MARKED | self.given_citing
-
     def address(self, name: str) -> Address:
         """Return where requests to a model are sent. Raises KeyError for an unknown name."""
-        return Address.of(name, self.models, baseline())
+        return Address.of(name, self.models, EVALUATION_RULES)
 
     def engine(self, name: str) -> str:
         """Return what answers under the name of a model that is asked. Raises KeyError for an unknown name."""
@@ -272,22 +267,20 @@ def read_samples(
         for passage in parts.read_all(f"elsewhere/{name}", [part.number], Passage):
             elsewhere[passage.set_id, passage.doc_chunk_index] = passage
     predictions: dict[str, list[Prediction]] = {}
+    answered: Collection[tuple[str, CellKey]] | None = given
     if spec.regraded:
         earlier = PartFiles(RunDirectory.open(spec.regraded), parts.code_version)
-        predictions = _by_label(earlier.read_all(f"predictions/{model}", [part.number], Prediction))
+        made = earlier.read_all(f"predictions/{model}", [part.number], Prediction)
+        predictions = _by_label(made)
+        answered = {(row.question_id, CellKey(row.model, row.setting, row.retriever)) for row in made}
 
     def is_due(cell: CellKey, question: QuestionAnswer, subject: LabelSummary) -> bool:
-        return spec.is_due(cell.setting, question, subject) if given is None else (question.id, cell) in given
+        return spec.is_due(cell.setting, question, subject) if answered is None else (question.id, cell) in answered
 
     samples: list[EvalSample] = []
     for examined in read_items(parts, part.number):
         questions, set_id = {row.id: row for row in examined.questions}, examined.subject.set_id
-        due: dict[CellKey, list[QuestionAnswer]] = {cell: [] for cell in cells}
-        if spec.regraded:
-            for row in predictions.get(set_id, []):
-                due[CellKey(row.model, row.setting, row.retriever)].append(questions[row.question_id])
-        else:
-            due = {cell: [row for row in examined.questions if is_due(cell, row, examined.subject)] for cell in cells}
+        due = {cell: [row for row in examined.questions if is_due(cell, row, examined.subject)] for cell in cells}
         sample = EvalSample(
             examined,
             {id: equal[id] for id in questions if id in equal},
@@ -312,7 +305,8 @@ def write_samples(
     grades = [row for sample in samples for row in sample.grades]
     parts.write(f"predictions/{model}", part, predictions, Prediction)
     parts.write(f"grades/{model}", part, grades, Grade)
-    scored = [row for sample in samples for row in scores(sample, spec.citing(model), spec.metrics)]
+    citing = MARKED if model in spec.answerers else MARKED | spec.given_citing
+    scored = [row for sample in samples for row in scores(sample, citing, spec.metrics)]
     parts.write(f"scores/{model}", part, scored, Score)
     progress = [cell_progress(cell, samples) for cell in spec.cells(model)]
     parts.mark_complete(f"graded/{model}", part, progress, SettingProgress)
@@ -352,19 +346,17 @@ def cell_progress(cell: CellKey, samples: Sequence[EvalSample]) -> SettingProgre
     failed |= {row.id: row.reason for row in mine.values() if row.reason}  # such an answer has no grade either
     reasons = [reason for reason in failed.values() if reason.startswith(TRANSIENT)]
     lost = [row.reason for row in mine.values() if row.outcome == "failed"]
-    progress = SettingProgress(
+    status, reason = "done", lost[0] if lost else ""
+    if reasons:
+        first = reasons[0].removeprefix(TRANSIENT).split(":")[0]
+        status, reason = "incomplete", f"{len(reasons)} of {len(mine)} answers failed for now ({first})"
+    return SettingProgress(
         *cell,
-        status="done",
-        reason=lost[0] if lost else "",
+        status=status,
+        reason=reason,
         due=sum(len(sample.due.get(cell, ())) for sample in samples),
         answer_prompt=prompts_of(mine.values()),
         judge_prompt=prompts_of(grades),
-    )
-    if not reasons:
-        return progress
-    first = reasons[0].removeprefix(TRANSIENT).split(":")[0]
-    return replace(
-        progress, status="incomplete", reason=f"{len(reasons)} of {len(mine)} answers failed for now ({first})"
     )
 
 

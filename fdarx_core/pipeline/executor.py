@@ -7,6 +7,7 @@ import logging
 import os
 import queue
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -36,6 +37,8 @@ _LOG = logging.getLogger(__name__)
 _END = object()
 _POLL_S = 1.0
 """Seconds between checks of models that are not ready."""
+_STOP_S, _STOP_POLL_S = 30.0, 0.1
+"""Maximum number of seconds in which asking stops, and the seconds between checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +305,11 @@ class Executor(ABC):
     def stop_asking(self) -> None:
         """Stop sending requests. Does not wait."""
 
-    @abstractmethod
-    def await_stopped(self, bound_s: float = 30.0) -> None:
-        """Wait for at most `bound_s` seconds until the responses to requests in flight are stored."""
+    def await_stopped(self) -> None:
+        """Wait for at most 30 seconds until the responses to requests in flight are stored."""
+        end = time.monotonic() + _STOP_S
+        while time.monotonic() < end and (progress := self.asking()) is not None and not progress.stopped:
+            time.sleep(_STOP_POLL_S)
 
     def models_resource(
         self, factory: Callable[..., Any], *arguments: Any, items: int | None = None, kinds: int = 1, off_gpu: int = 1

@@ -26,7 +26,7 @@ from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySetup, factuality_steps
 from fdarx_core.pipeline.job import PipelineJob
-from fdarx_core.pipeline.part_files import PartFiles, labels_of_part
+from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded
 from fdarx_core.records import (
     CheckedAnswer,
@@ -46,6 +46,7 @@ from fdarx_core.report.factuality_page import factuality_page, factuality_senten
 from fdarx_core.report.figure_limits import FactualityChecks
 from fdarx_core.storage import RunDirectory, read_records, read_table, write_records
 from fdarx_core.storage.benchmark_reader import open_build
+from fdarx_core.storage.run_directory import read_labels
 from fdarx_core.text.refusals import declines
 from fdarx_core.verify.cross_encoder import CrossEncoder
 
@@ -238,8 +239,7 @@ class SafetyLabels:
     """The passages of the labels of a build for safety checks. `rxnorm` is the place of RxNorm's names, "" for none."""
 
     def __init__(self, build: RunDirectory, rxnorm: str) -> None:
-        parts = range(len(build.parts("labels")))
-        labels = (label for number in parts for label in labels_of_part(build, number).values())
+        labels = ((rows.label, list(rows.passages.values())) for rows in read_labels(build))
         self._passages = SafetyPassages(labels, read_rxnorm(rxnorm) if rxnorm else ())
 
     def find(self, answers: Sequence[CheckedAnswer]) -> list[list[Evidence] | str]:

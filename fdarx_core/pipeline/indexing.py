@@ -8,15 +8,8 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from fdarx_core.documents import (
-    LabelFiles,
-    chunk_document,
-    find_labels,
-    may_hold_labels,
-    read_documents,
-    read_label_chunks,
-    read_label_file,
-)
+from fdarx_core.documents.chunks import chunk_document, may_hold_labels, read_documents
+from fdarx_core.documents.labels import LabelFiles, find_labels, read_label_chunks, read_label_file
 from fdarx_core.documents.uploads import UploadFolder, as_upload, upload_id
 from fdarx_core.labels import Identity, Selection, select
 from fdarx_core.pipeline.executor import Call, Executor, Operator
@@ -136,8 +129,20 @@ def write(place: Location, content: SegmentContent) -> SegmentContent:
     return content
 
 
+@dataclass
 class Indexing:
     """One build of an index. A repeated build embeds only the chunks that are not written yet.
+
+    Args:
+        place: The folder of the index.
+        chunk_size: Maximum number of characters of a chunk.
+        overlap: Characters that a chunk shares with the previous one.
+        model: The directory of the embedding model; None makes no vectors.
+        instruction: The instruction that the model reads before a question.
+        inputs: The documents and labels that were found.
+        runs: Builds whose labels are indexed as well.
+        remove: The ids or sources of documents to drop.
+        rebuild: Drop all documents that are not given.
 
     Attributes:
         documents: The documents read.
@@ -147,36 +152,20 @@ class Indexing:
         rejects: The documents that could not be read, and labels of which a newer version is indexed.
     """
 
-    def __init__(
-        self,
-        place: Location,
-        chunk_size: int,
-        overlap: int,
-        model: str | None,
-        instruction: str | None,
-        *,
-        inputs: Inputs | None = None,
-        runs: Sequence[str] = (),
-        remove: Sequence[str] = (),
-        rebuild: bool = False,
-    ) -> None:
-        """
-        Args:
-            place: The folder of the index.
-            chunk_size: Maximum number of characters of a chunk.
-            overlap: Characters that a chunk shares with the previous one.
-            model: The directory of the embedding model; None makes no vectors.
-            instruction: The instruction that the model reads before a question.
-            inputs: The documents and labels that were found.
-            runs: Builds whose labels are indexed as well.
-            remove: The ids or sources of documents to drop.
-            rebuild: Drop all documents that are not given.
-        """
-        self.place, self.uploads, self.model = place, UploadFolder(place), model
+    place: Location
+    chunk_size: int
+    overlap: int
+    model: str | None
+    instruction: str | None
+    inputs: Inputs = field(default_factory=Inputs)
+    runs: Sequence[str] = ()
+    remove: Sequence[str] = ()
+    rebuild: bool = False
+
+    def __post_init__(self) -> None:
         self.documents = self.chunks = self.unchanged = self.embedded = 0
         self.rejects: list[Reject] = []
-        self._inputs, self._runs, self._remove, self._rebuild = inputs or Inputs(), runs, remove, rebuild
-        self._chunk_size, self._overlap, self._instruction = chunk_size, overlap, instruction
+        self.uploads = UploadFolder(self.place)
         self._total = 0  # documents to read, 0 where the number is not known
         self._numbers = count()
         self._segments: dict[int, str] = {}  # names of the new segments by number
@@ -186,7 +175,7 @@ class Indexing:
     @property
     def long(self) -> bool:
         """Whether the work takes longer than starting Ray: embedding, and parsing many labels."""
-        return self.model is not None or sum(map(may_hold_labels, self._inputs.sources)) > _MANY_LABELS
+        return self.model is not None or sum(map(may_hold_labels, self.inputs.sources)) > _MANY_LABELS
 
     def run(self, executor: Executor, tell: Progress) -> Manifest:
         """Index the documents and labels that were found, and those of the builds; drop those that are to be removed.
@@ -203,19 +192,18 @@ class Indexing:
                 another model or other chunks.
             ValueError: The index lacks a document that is to be removed.
         """
-        found, runs, remove = self._inputs, self._runs, self._remove
         self._begin(executor, tell)
-        files = self._find_labels(found)
-        self._total = 0 if runs or files.others else len(files.labels)
-        self._write_documents(chunks for run in runs for chunks in read_label_chunks(run))
+        files = self._find_labels(self.inputs)
+        self._total = 0 if self.runs or files.others else len(files.labels)
+        self._write_documents(chunks for run in self.runs for chunks in read_label_chunks(run))
         self._write(list(self._contents_of_labels(files.labels)))
-        self._write_documents(self._other_documents(Inputs(files.others, found.rejects)))
+        self._write_documents(self._other_documents(Inputs(files.others, self.inputs.rejects)))
         entries = self._entries
         known = {*entries, *(entry.source for entry in entries.values())}
-        if unknown := [name for name in remove if name not in known]:
+        if unknown := [name for name in self.remove if name not in known]:
             raise ValueError(f"--remove {unknown[0]}: the index has no document of this id or source")
-        dropped = {id for id, entry in entries.items() if id in remove or entry.source in remove}
-        if self._rebuild:
+        dropped = {id for id, entry in entries.items() if id in self.remove or entry.source in self.remove}
+        if self.rebuild:
             dropped |= entries.keys() - self._indexed.keys()
         manifest = self._commit(dropped)
         if self.rejects:
@@ -234,7 +222,7 @@ class Indexing:
     @property
     def _chunking(self) -> dict[str, Any]:
         """How documents are cut."""
-        return {"size": self._chunk_size, "overlap": self._overlap}
+        return {"size": self.chunk_size, "overlap": self.overlap}
 
     def _begin(self, executor: Executor, tell: Progress) -> None:
         """Read the index as it is. Model and chunk size must fit it; a commit checks this too, but after embedding."""
@@ -242,13 +230,13 @@ class Indexing:
         self._tell("index", 0, 0, "")
         encoder = None
         if self.model is not None:
-            encoder = SentenceEncoder(self.model, instruction=self._instruction).info
+            encoder = SentenceEncoder(self.model, instruction=self.instruction).info
         base = IndexStore(self.place).current()
         self._entries = base.entries if base is not None else {}
         alike = base is not None and base.chunking == self._chunking and same_encoder(encoder, base.encoder)
         self._known = self._entries if alike else {}  # else the index is rebuilt
-        self._ages = {} if self._rebuild else {id: entry.age for id, entry in self._entries.items()}
-        if base is None or self._rebuild:
+        self._ages = {} if self.rebuild else {id: entry.age for id, entry in self._entries.items()}
+        if base is None or self.rebuild:
             return
         if not same_encoder(base.encoder, encoder):
             was, now = (info.name if info else "no embedding model" for info in (base.encoder, encoder))
@@ -268,7 +256,7 @@ class Indexing:
             inputs=self._indexed,
             remove=remove,
             chunking=self._chunking,
-            keep_newer=not self._rebuild,
+            keep_newer=not self.rebuild,
         )
 
     def _tell_read(self, total: int) -> None:
@@ -307,13 +295,13 @@ class Indexing:
             if isinstance(document, Reject):
                 self.rejects.append(document)
             else:
-                yield chunk_document(document, self._chunk_size, self._overlap)
+                yield chunk_document(document, self.chunk_size, self.overlap)
 
     def _contents_of_labels(self, labels: Sequence[Identity]) -> Iterator[SegmentContent]:
         """Yield the content of segments of labels whose files the index has not read."""
         unread: list[Identity] = []
         for label in labels:
-            entry = None if self._rebuild else self._entries.get(label.set_id)
+            entry = None if self.rebuild else self._entries.get(label.set_id)
             if entry is not None and entry.file == label.sha256:
                 self._indexed[label.set_id] = entry.source
                 self.unchanged += 1
@@ -359,7 +347,7 @@ class Indexing:
         """Write segments in one flow."""
         operators: list[Operator] = [partial(read_and_chunk, self.uploads)]
         if self.model is not None:
-            resource = self._executor.models_resource(Embedder, self.place, self.model, self._instruction)
+            resource = self._executor.models_resource(Embedder, self.place, self.model, self.instruction)
             operators.append(Call(resource, "embed"))
         operators.append(partial(write, self.place))
         for content in self._executor.flow("index", contents, *operators):

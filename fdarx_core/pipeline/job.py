@@ -156,7 +156,7 @@ class PipelineJob(ABC):
 
     def request_counts(self) -> list[dict[str, Any]]:
         """Return the requests and tokens so far, one entry per task and endpoint, for `run.json`."""
-        store = store_of(self.run)
+        store = ResponseStore(self.run.file("responses"))
         store.compact()
         return ledger(store, self.clients.models)
 
@@ -204,7 +204,9 @@ class PipelineJob(ABC):
         made = done = total - sum(len(parts) for _, parts in left)
         self.show(done, total)
         if done < total:
-            store = store_of(self.run, self.reuse)
+            store = ResponseStore(self.run.file("responses"))
+            for other in self.reuse:
+                store.take_over(ResponseStore(other))
             store.compact(prune=True)
             for result in self.executor.run(self.work(left, store, planned=False)):
                 done += result.part is not None
@@ -232,14 +234,6 @@ def timed(timings: dict[str, float], phase: str) -> Iterator[None]:
     with span(phase):
         yield
     timings[phase] = round(time.perf_counter() - start, 2)
-
-
-def store_of(run: RunDirectory, reuse: Iterable[Location] = ()) -> ResponseStore:
-    """Return the response store of the run, which also has those of the folders in `reuse`."""
-    store = ResponseStore(run.file("responses"))
-    for other in reuse:
-        store.take_over(ResponseStore(other))
-    return store
 
 
 def check_inputs(run: RunDirectory, digest: str, what: str) -> None:

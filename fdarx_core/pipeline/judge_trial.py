@@ -71,23 +71,6 @@ class JudgeTrial(PipelineJob):
     candidates: list[JudgedCandidate] = field(init=False, repr=False)
     set_ids: list[str] = field(init=False, repr=False)
 
-    @property
-    def stage_names(self) -> list[str]:
-        """The names of the stages, in the order of a build; those of models only where there are any."""
-        judged = [judge.stage for judge in self.judges] if self.roles.judges else []
-        return [RULES, *judged, *([ROUND_TRIP] if self.roles.reader else [])]
-
-    @property
-    def steps(self) -> list[Step[LabelState]]:
-        """The steps of a build from its candidates on; all candidates come back before each stage.
-
-        Duplicates and twins are left out: these stages decide about sets of questions, not about a question.
-        """
-        steps: list[Step[LabelState]] = [filter_by_rules]
-        for step in judging_steps(replace(self.roles, strict=True), self.judges):
-            steps += [_take_all, step]
-        return steps
-
     def prepare(self, *, planned: bool) -> None:
         self.candidates = read_judged(self.part)
         self.set_ids = sorted({candidate.set_id for candidate in self.candidates})
@@ -101,8 +84,14 @@ class JudgeTrial(PipelineJob):
             asked = [candidate.question_of(found.label, found.passages) for candidate in mine]
             state = LabelState(found.identity, label=found.label, passages=found.passages, candidates=asked)
             parts.append(Part(number, [state]))
-        write = partial(_write_part, self.parts, self.stage_names)
-        return [(Stage(self.phase, attrgetter("inputs"), self.steps, write), parts)]
+        # All candidates come back before each stage. Duplicates and twins are left out: these stages decide about sets
+        # of questions, not about a question.
+        judging = judging_steps(replace(self.roles, strict=True), self.judges)
+        steps: list[Step[LabelState]] = [filter_by_rules, *(one for step in judging for one in (_take_all, step))]
+        judged = [judge.stage for judge in self.judges] if self.roles.judges else []
+        names = [RULES, *judged, *([ROUND_TRIP] if self.roles.reader else [])]
+        write = partial(_write_part, self.parts, names)
+        return [(Stage(self.phase, attrgetter("inputs"), steps, write), parts)]
 
     def publish(self, ended: Mapping[str, str]) -> dict[str, Any]:
         """Write the scores, and for the half to tune on what was made of each candidate; mark the run complete.

@@ -94,10 +94,8 @@ def add_counts(counts: Iterable[StageCount]) -> list[StageCount]:
     sums: dict[str, StageCount] = {}
     for count in counts:
         total = sums.setdefault(count.stage, StageCount(count.stage))
-        total.rows_in += count.rows_in
-        total.kept += count.kept
-        total.rejected += count.rejected
-        total.rows_out += count.rows_out
+        for name in ("rows_in", "kept", "rejected", "rows_out"):
+            setattr(total, name, getattr(total, name) + getattr(count, name))
     return list(sums.values())
 
 

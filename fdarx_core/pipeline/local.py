@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cache, partial, reduce
 from typing import Any, TypeVar
 
 from fdarx_core.pipeline.asking import AskProgress, AskSession, PlanRow, ResourceCaller, plan_part
@@ -30,11 +30,9 @@ class LocalExecutor(Executor):
         # Shared by the driver's thread and the event loop; each is written by one side only.
         self._progress: AskProgress | None = None
         self._stopping = False
-        self._stopped = threading.Event()
 
     def run(self, work: Work) -> Iterator[PartResult]:
         session = AskSession(work.clients, work.store.root, self._report, resource_caller(work.resources))
-        self._stopped.clear()
 
         async def make(stage: Stage[Any], part: Part) -> tuple[Any, str]:
             before, asking, after = cut_steps(stage.steps, work.clients.models)
@@ -46,7 +44,8 @@ class LocalExecutor(Executor):
 
         async def close() -> None:
             await session.close()
-            self._stopped.set()
+            if self._progress is not None:
+                self._progress.stopped = True
 
         batch = work.clients.batch
         return SideBySide(work, make, lambda stage: _BATCH_PARTS if batch else stage.window, close).run()
@@ -76,28 +75,20 @@ class LocalExecutor(Executor):
     def stop_asking(self) -> None:
         self._stopping = True
 
-    def await_stopped(self, bound_s: float = 30.0) -> None:
-        if self._progress is not None:
-            self._stopped.wait(bound_s)
-
     async def _report(self, progress: AskProgress) -> bool:
         self._progress = progress
-        if progress.stopped:
-            self._stopped.set()
         return self._stopping
 
 
 def resource_caller(resources: Mapping[str, Resource]) -> ResourceCaller:
     """Return a function that makes each resource when it is first called, and calls it in a thread, one caller at a
     time."""
-    made: dict[str, Any] = {}
-    locks = {name: threading.Lock() for name in resources}
+    held = {name: (threading.Lock(), cache(partial(one.factory, *one.arguments))) for name, one in resources.items()}
 
     def call_now(name: str, method: str, arguments: Sequence[Any]) -> Any:
-        with locks[name]:
-            if name not in made:
-                made[name] = resources[name].factory(*resources[name].arguments)
-            return getattr(made[name], method)(*arguments)
+        lock, resource = held[name]
+        with lock:
+            return getattr(resource(), method)(*arguments)
 
     async def call(name: str, method: str, *arguments: Any) -> Any:
         return await asyncio.to_thread(call_now, name, method, arguments)

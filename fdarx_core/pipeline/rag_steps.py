@@ -18,19 +18,12 @@ from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Address, Part, ResourceStep, Step, StepContext
 from fdarx_core.rag.answers import answer_question
 from fdarx_core.rag.flow import context_budget, retrieve_contexts
+from fdarx_core.rag.index import Index
 from fdarx_core.rag.metrics import apply_verdicts as with_verdicts
 from fdarx_core.rag.metrics import context_calls, title_rank
 from fdarx_core.rag.query import CANDIDATES, CONTEXTS, RagQuery
 from fdarx_core.rag.quotes import NO_MODEL
-from fdarx_core.rag.search import (
-    Role,
-    SearchQuery,
-    TaskCall,
-    encode_queries,
-    find_absent_drugs,
-    index_encoder,
-    search_index,
-)
+from fdarx_core.rag.search import Role, SearchQuery, TaskCall, find_absent_drugs
 from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import AbsentDrug, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
@@ -54,9 +47,8 @@ Shared = dict[Hashable, tuple[asyncio.Future[list[Any]], int]]
 Result = TypeVar("Result")
 
 
-def baseline() -> Baseline:
-    """Return the built-in rules for all tasks of answering and judging."""
-    return Baseline(RAG_TASKS, RAG_RULES_VERSION)
+RAG_RULES = Baseline(RAG_TASKS, RAG_RULES_VERSION)
+"""The built-in rules for all tasks of answering and judging."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +127,8 @@ async def answer_and_judge(spec: RagSetup, states: Sequence[QuestionState], cont
         state.answers = await all_done(variants)
         tools = _JobTools(spec, context, cache)
         for name in spec.retrievers if question.title and not spec.exclude_own else ():
-            hits = await tools.first(question.question, spec.filter(question), spec.candidates, name)
+            own = SearchQuery(question.question, spec.candidates, is_question=True)
+            hits, _ = await tools.search_one(own, spec.filter(question), spec.candidates, name)
             rank = title_rank([hit.chunk.title for hit in hits], question.title)
             state.ranks.append(TitleRank(question.id, question.cluster, name, rank or 0))
 
@@ -164,27 +157,23 @@ class IndexSearcher:
     """An index in memory, with its encoder."""
 
     def __init__(self, spec: RagSetup) -> None:
-        index = IndexReader.open(spec.place, version=spec.version)
-        encoder = None
-        if any(index.needs_vectors(name) for name in spec.retrievers):
-            encoder = index_encoder(index, spec.directories)
-            index.check_encoder(encoder.info)
-        self._index, self._encoder = index, encoder
+        self._reader = IndexReader.open(spec.place, version=spec.version)
+        self._index = Index(self._reader, spec.directories)
+        for name in spec.retrievers:  # loads the encoder, so that no search takes the time
+            self._index.search_many((), ChunkFilter(), 1, name)
 
     def search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
         start = time.perf_counter()
-        encoder = self._encoder if self._index.needs_vectors(retriever) else None
-        vectors = encode_queries(encoder, [search]) if encoder else None
-        [found] = search_index(self._index, [search], only, k, retriever, vectors)
+        [found] = self._index.search_many([search], only, k, retriever)
         return found, time.perf_counter() - start
 
     def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
-        if not self._index.has_labels:
+        if not self._reader.has_labels:
             return None
-        return [self._index.label_drugs.names.find(text) for text in texts]
+        return [self._reader.label_drugs.names.find(text) for text in texts]
 
     def absent_drugs(self, text: str) -> list[AbsentDrug]:
-        return find_absent_drugs(self._index, text)
+        return find_absent_drugs(self._reader, text)
 
 
 class Reranker:
@@ -220,22 +209,17 @@ class _JobTools:
         self._spec, self._context, self._cache = spec, context, cache
 
     async def ask(self, role: Role, asks: Sequence[TaskCall]) -> list[Response]:
-        address = Address.of(self._spec.roles[role], self._spec.models, baseline())
+        address = Address.of(self._spec.roles[role], self._spec.models, RAG_RULES)
         return await self._context.ask([address.request(task, slots) for task, slots in asks])
 
     async def search(self, searches: Sequence[SearchQuery], only: ChunkFilter, k: int) -> list[list[SearchHit]]:
-        timed = await asyncio.gather(*(self._search(query, only, k, self._spec.retriever) for query in searches))
+        timed = await asyncio.gather(*(self.search_one(query, only, k, self._spec.retriever) for query in searches))
         self.search_s += sum(seconds for _, seconds in timed)
         return [[SearchHit(hit.chunk, hit.score, number) for hit in found] for number, (found, _) in enumerate(timed)]
 
     async def find_drugs(self, texts: Sequence[str]) -> list[list[Mention]] | None:
         found: list[list[Mention]] | None = await self._context.call("index", "find_drugs", texts)
         return found
-
-    async def first(self, question: str, only: ChunkFilter, k: int, retriever: str) -> list[SearchHit]:
-        """Return the hits of a retriever for the question itself."""
-        found, _ = await self._search(SearchQuery(question, k, True), only, k, retriever)
-        return list(found)
 
     async def absent_drugs(self, text: str) -> list[AbsentDrug]:
         found: list[AbsentDrug] = await self._context.call("index", "absent_drugs", text)
@@ -258,7 +242,9 @@ class _JobTools:
     def max_context_characters(self) -> int | None:
         return context_budget(self._spec.models.get(self.answerer))
 
-    async def _search(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
+    async def search_one(self, search: SearchQuery, only: ChunkFilter, k: int, retriever: str) -> Timed:
+        """Return the hits of a retriever for one query, and the seconds that the search took."""
+
         async def find(keys: list[Any]) -> list[Timed]:
             return [await self._context.call("index", "search", search, only, k, retriever)]
 

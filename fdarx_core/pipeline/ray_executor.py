@@ -7,7 +7,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -106,7 +105,7 @@ class RayExecutor(Executor):
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         shared = ray.put(function)  # put once: it may bring much with it
-        yield from _in_window(lambda item: _APPLY.remote(shared, item), items, lambda: self.backlog)
+        yield from _in_window(lambda item: _apply.remote(shared, item), items, lambda: self.backlog)
 
     def flow(self, name: str, items: Iterable[Any], *operators: Operator) -> Iterator[Any]:
         numbered = list(enumerate(items))
@@ -155,11 +154,6 @@ class RayExecutor(Executor):
         if self._control:
             self._control.stop.remote()
 
-    def await_stopped(self, bound_s: float = 30.0) -> None:
-        end = time.monotonic() + bound_s
-        while time.monotonic() < end and (progress := self.asking()) is not None and not progress.stopped:
-            time.sleep(0.1)
-
     def _state(self) -> tuple[AskProgress | None, str]:
         """Return the state of the control actor; nothing where there is none, or where it is gone."""
         if self._control is None:
@@ -189,11 +183,9 @@ def _apply_to_all(function: Callable[[Any], Any], _: int, items: list[Any]) -> l
     return list(map(function, items))
 
 
-def _apply(function: Callable[[Item], Result], item: Item) -> Result:
+@ray.remote
+def _apply(function: Callable[[Any], Any], item: Any) -> Any:
     return function(item)
-
-
-_APPLY: Any = ray.remote(_apply)
 
 
 def workers_needed(models: Iterable[ModelConfig], cpus: int) -> int:
@@ -248,17 +240,11 @@ class _PartTasks:
         return made
 
 
-@contextmanager
-def _sent_span(name: str, stage: Stage[Any], number: int) -> Iterator[None]:
-    """Have a span for work on a part, and send it: Ray ends workers without letting them send what they have left."""
-    with part_span(name, stage, number):
-        yield
-    flush()
-
-
 def _first(stage: Stage[Any], steps: Sequence[Step[Any]], part: Part, answer: Answer) -> Sequence[Any]:
-    with _sent_span("begin", stage, part.number):
-        return run_steps(steps, stage.read(part), answer)
+    with part_span("begin", stage, part.number):
+        states = run_steps(steps, stage.read(part), answer)
+    flush()  # Ray ends workers without letting them send what they have left
+    return states
 
 
 def _last(
@@ -267,5 +253,7 @@ def _last(
     """Finish a part and write it. A part in which asking was stopped is not written, and is computed again."""
     if ended:
         return None, ended
-    with _sent_span("end", stage, number):
-        return stage.write(number, run_steps(steps, states, answer)), ""
+    with part_span("end", stage, number):
+        account = stage.write(number, run_steps(steps, states, answer))
+    flush()
+    return account, ""

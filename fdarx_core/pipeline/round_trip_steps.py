@@ -10,7 +10,6 @@ from fdarx_core.filters.round_trip import (
     COMPARE_ANSWERS,
     ROUND_TRIP_ANSWER,
     STAGE,
-    RoundTripReply,
     answer_slots,
     compare_slots,
     outcome,
@@ -56,14 +55,11 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
         return
     compared: list[tuple[QuestionAnswer, dict[str, Any]]] = []
     for question in state.questions:
-        usable = {
-            setting: reply for setting, reply in state.replies[question.id].items() if isinstance(reply, RoundTripReply)
-        }
         if not question.answerable:
             continue
         if planned:
             compared.append((question, {"question": question.question, "gold": question.answer, "answers": []}))
-        elif (slots := compare_slots(question, usable)) is not None:
+        elif (slots := compare_slots(question, state.replies[question.id])) is not None:
             compared.append((question, slots))
     exchanges = yield [address.request(COMPARE_ANSWERS, slots) for _, slots in compared]
     responses = {question.id: reply for (question, _), (_, reply) in zip(compared, exchanges, strict=True)}
@@ -72,10 +68,6 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
     for question in state.questions:
         response = responses.get(question.id)
         found = outcome(question, state.replies[question.id], response)
-        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, "kept", endpoint=address.name)
-        if response is not None:
-            verdict.task, verdict.task_version = response.task, response.task_version
-            verdict.response_key = response.key
         question.known_without_label = found.known
         if found.known and drop_known and found.outcome != "dropped":
             found = replace(found, outcome="dropped", reason="known_without_label", detail="answered from nothing")
@@ -87,7 +79,11 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
         else:
             reason = found.reason if found.outcome == "dropped" else f"unscored_{found.reason}"
             rejects.append(Reject(question.id, STAGE, reason, found.detail, question.set_id))
-        verdict.outcome, verdict.reason, verdict.detail = found.outcome, found.reason, found.detail
+        decided = found.outcome, found.reason, found.detail
+        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, *decided, endpoint=address.name)
+        if response is not None:
+            verdict.task, verdict.task_version = response.task, response.task_version
+            verdict.response_key = response.key
         state.verdicts.append(verdict)
     state.keep(STAGE, kept, rejects)
 
@@ -100,21 +96,19 @@ def keep_twins(state: LabelState) -> None:
     if state.label is None:
         return
     ids = {question.id for question in state.questions}
-    alone = [
-        question for question in state.questions if question.template and question.twin and question.twin not in ids
-    ]
-    rejects = [Reject(question.id, LAST_STAGE, "twin_rejected", question.twin, question.set_id) for question in alone]
-    dropped = {question.id for question in alone}
-    kept = [
-        replace(question, twin="") if question.twin and question.twin not in ids else question
-        for question in state.questions
-        if question.id not in dropped
-    ]
+    kept: list[QuestionAnswer] = []
+    rejects: list[Reject] = []
+    for question in state.questions:
+        if not question.twin or question.twin in ids:
+            kept.append(question)
+        elif question.template:
+            rejects.append(Reject(question.id, LAST_STAGE, "twin_rejected", question.twin, question.set_id))
+        else:
+            kept.append(replace(question, twin=""))
     state.keep(LAST_STAGE, kept, rejects)
 
 
 def account_for_sources(state: LabelState) -> None:
     """Count the transferred questions as kept twins: only questions that were kept are transferred."""
     if state.label is not None:
-        number = len(state.questions)
-        state.account(LAST_STAGE, number, number, number)
+        state.keep(LAST_STAGE, state.questions, ())

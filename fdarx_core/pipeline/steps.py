@@ -159,10 +159,7 @@ class Stage(Generic[State]):
         return [name for name in dict.fromkeys(asked) if name in known]
 
 
-Segments: TypeAlias = tuple[Sequence[Step[State]], Sequence[Step[State]], Sequence[Step[State]]]
-
-
-def cut_steps(steps: Sequence[Step[State]], models: Collection[str]) -> Segments[State]:
+def cut_steps(steps: Sequence[Step[State]], models: Collection[str]) -> tuple[Sequence[Step[State]], ...]:
     """Cut steps in three: before, asking, after. `models` are the endpoints that are not the built-in baseline.
 
     Only the steps of the middle, from the first to the last that asks a model or uses a resource, need an event loop,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fdarx_core.documents import READ_ENDINGS
+from fdarx_core.documents.chunks import READ_ENDINGS
 from fdarx_core.documents.isolated import IsolatedParser, ParsingLimits, ParsingResult
 from fdarx_core.documents.uploads import as_upload
 from fdarx_core.pipeline.indexing import Indexing

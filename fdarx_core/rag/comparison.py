@@ -9,7 +9,6 @@ from itertools import groupby, zip_longest
 
 from fdarx_core.labels.drugs import words_of
 from fdarx_core.records import SearchHit
-from fdarx_core.text.tokens import capitalise
 
 PARAGRAPH = "\n\n"
 """What stands between the paragraphs of two drugs."""
@@ -41,7 +40,7 @@ class ComparedDrug:
     @property
     def heading(self) -> str:
         """The first line of its paragraph."""
-        return f"{capitalise(self.title)}:\n"
+        return f"{self.title[:1].upper()}{self.title[1:]}:\n"
 
 
 @dataclass(frozen=True, slots=True)

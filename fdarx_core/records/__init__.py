@@ -4,13 +4,11 @@ from fdarx_core.records.arrow import arrow_schema as arrow_schema
 from fdarx_core.records.arrow import from_table as from_table
 from fdarx_core.records.arrow import to_table as to_table
 from fdarx_core.records.benchmark import NO_ANSWER as NO_ANSWER
-from fdarx_core.records.benchmark import Annotation as Annotation
 from fdarx_core.records.benchmark import JudgeVerdict as JudgeVerdict
 from fdarx_core.records.benchmark import QuestionAnswer as QuestionAnswer
 from fdarx_core.records.benchmark import Reject as Reject
 from fdarx_core.records.benchmark import Request as Request
 from fdarx_core.records.benchmark import Response as Response
-from fdarx_core.records.benchmark import ReviewItem as ReviewItem
 from fdarx_core.records.benchmark import StageCount as StageCount
 from fdarx_core.records.benchmark import content_id as content_id
 from fdarx_core.records.evaluation import Equivalence as Equivalence

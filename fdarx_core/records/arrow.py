@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 Record = TypeVar("Record")
 
@@ -37,6 +38,12 @@ def _hints(record: type) -> dict[str, Any]:
 
 
 @cache
+def _column(hint: Any) -> TypeAdapter[list[Any]]:
+    """Return what converts the values of a column between records, which may be in lists, and dicts of their fields."""
+    return TypeAdapter(list[hint])
+
+
+@cache
 def arrow_schema(record: type) -> pa.Schema:
     """Return the Arrow schema of a record class, with a column for each field in order."""
     hints = _hints(record)
@@ -58,8 +65,10 @@ def to_table(rows: Iterable[Any], record: type) -> pa.Table:
         return pa.table({name: pa.array([row.get(name) for row in keyed], types.get(name, texts)) for name in names})
     columns: list[pa.Array] = []
     for field in schema:
-        values = [getattr(row, field.name) for row in kept]
-        columns.append(pa.array(map(_plain, values) if pa.types.is_nested(field.type) else values, field.type))
+        values: Any = [getattr(row, field.name) for row in kept]
+        if pa.types.is_nested(field.type):
+            values = _column(_hints(record)[field.name]).dump_python(values, warnings=False)
+        columns.append(pa.array(values, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -70,34 +79,9 @@ def from_table(table: pa.Table, record: type[Record]) -> Iterator[Record]:
         return
     hints = _hints(record)  # type: ignore[arg-type]
     names = [field.name for field in dataclasses.fields(record) if field.name in table.column_names]  # type: ignore[arg-type]
-    columns = [_typed(table.column(name).to_pylist(), hints[name]) for name in names]
+    columns = [table.column(name).to_pylist(maps_as_pydicts="strict") for name in names]
+    for place, name in enumerate(names):
+        if pa.types.is_nested(table.column(name).type):
+            columns[place] = _column(hints[name]).validate_python(columns[place])
     for values in zip(*columns, strict=True):
         yield record(**dict(zip(names, values, strict=True)))
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
-    if isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):
-        return [dataclasses.asdict(item) for item in value]
-    return value
-
-
-def _typed(values: list[Any], hint: Any) -> list[Any]:
-    """Return a column's values as its field holds them: maps as dicts, structs as records, also in lists."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return _typed(values, next(arg for arg in args if arg is not type(None)))
-    if origin is dict:
-        return [None if value is None else dict(value) for value in values]
-    if dataclasses.is_dataclass(hint):
-        return [None if value is None else _record(value, hint) for value in values]
-    if origin is list and dataclasses.is_dataclass(args[0]):
-        return [[_record(item, args[0]) for item in value or []] for value in values]
-    return values
-
-
-def _record(values: dict[str, Any], record: Any) -> Any:
-    """Return a record, with the records in its fields, from the values of a struct."""
-    hints = _hints(record)
-    return record(**{name: _typed([value], hints[name])[0] for name, value in values.items()})

@@ -25,6 +25,10 @@ class Estimate:
     clusters: int = 0
     unscored: int = 0
 
+    def numbers(self) -> dict[str, Any]:
+        """Return the value, its bounds and the counts by name, in this order."""
+        return {field.name: getattr(self, field.name) for field in fields(Estimate)}
+
 
 @dataclass(slots=True)
 class Figure(Estimate):
@@ -45,12 +49,16 @@ class Figure(Estimate):
     @classmethod
     def of(cls, metric: str, keys: Mapping[str, str], estimate: Estimate, **more: Any) -> Self:
         """Return the estimate with its metric and keys."""
-        numbers = {field.name: getattr(estimate, field.name) for field in fields(Estimate)}
-        return cls(**numbers, metric=metric, keys=dict(keys), **more)
+        return cls(**estimate.numbers(), metric=metric, keys=dict(keys), **more)
 
     def to_row(self) -> dict[str, Any]:
         """Return the figure as a flat row: the keys as columns, then metric, value, interval and counts."""
-        return {**self.keys, "metric": self.metric, **_numbers(self), "unscored": self.unscored, **_provenance(self)}
+        return {**self.keys, "metric": self.metric, **self.numbers(), **self.provenance()}
+
+    def provenance(self) -> dict[str, str | int]:
+        """Return what the figure rests on by name; nothing for a figure that does not say it."""
+        names = ("judge", "prompts", "engine", "answered", "due") if self.due else ()
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -90,11 +98,10 @@ class Difference(Figure):
             "metric": self.metric,
             **self.keys,
             **sides,
-            **_numbers(self),
-            "unscored": self.unscored,
+            **self.numbers(),
             "p": self.p,
             "p_holm": self.p_holm,
-            **_provenance(self),
+            **self.provenance(),
         }
 
     @classmethod
@@ -105,13 +112,3 @@ class Difference(Figure):
         )
         shared = {name: value for name, value in keys.items() if not name.endswith(("_a", "_b"))}
         return {"keys": shared, "first": first, "second": second}
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | int | None]:
-    return {name: getattr(estimate, name) for name in ("value", "low", "high", "rows", "clusters")}
-
-
-def _provenance(figure: Figure) -> dict[str, str | int]:
-    """Return what a figure rests on; nothing for a figure that does not say it."""
-    names = ("judge", "prompts", "engine", "answered", "due") if figure.due else ()
-    return {name: getattr(figure, name) for name in names}

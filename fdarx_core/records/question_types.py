@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import Literal
 
 from fdarx_core.plugins import PluginError, load_plugins
@@ -86,35 +88,20 @@ class QuestionTypes(Mapping[str, QuestionType]):
 QUESTION_TYPES = QuestionTypes(FACTUAL, MULTIHOP, REFUSAL)
 
 
-class TypeNames(Collection[str]):
+class TypeNames(Iterable[str]):
     """The names of the types for which `chosen` is true, by default all, and `more` names after them.
 
-    The types are looked up when the names are first used.
+    The types are looked up when the names are used.
     """
 
     def __init__(self, *more: str, chosen: Callable[[QuestionType], bool] = lambda kind: True) -> None:
         self._chosen, self._more = chosen, more
 
-    @cached_property
-    def _names(self) -> tuple[str, ...]:
-        return (*(name for name, kind in QUESTION_TYPES.items() if self._chosen(kind)), *self._more)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+        return chain((name for name, kind in QUESTION_TYPES.items() if self._chosen(kind)), self._more)
 
 
-def is_answerable(kind: QuestionType) -> bool:
-    """Return whether labels have the answers to questions of a type."""
-    return kind.answerable
-
-
-ANSWERABLE_TYPES = TypeNames(chosen=is_answerable)
+ANSWERABLE_TYPES = TypeNames(chosen=attrgetter("answerable"))
 UNANSWERABLE_TYPES = TypeNames(chosen=lambda kind: not kind.answerable)
 
 

@@ -160,7 +160,7 @@ class EvaluateSpec(GradingSpec):
         """
         from fdarx_core.evaluation.predictions import EVALUATION_TASKS
         from fdarx_core.pipeline.evaluation import ADOPTED, Evaluation, check_benchmark
-        from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, baseline
+        from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EVALUATION_RULES
         from fdarx_core.pipeline.executor import SMALL
         from fdarx_core.storage.benchmark_reader import read_benchmark
 
@@ -173,7 +173,7 @@ class EvaluateSpec(GradingSpec):
             spec = self.model_copy(update={**adopted, "judge": self.regrade})
         given, rejects = spec._imported_answers()
         setup = spec.setup(given)
-        clients = spec.client_pool(baseline(), setup.used, shared_fate=False)
+        clients = spec.client_pool(EVALUATION_RULES, setup.used, shared_fate=False)
         if earlier is not None:
             cells = list(earlier.cells)
             setup = replace(setup, given=cells, given_citing=earlier.citing, regraded=str(earlier.run.root))
@@ -248,11 +248,11 @@ class EvaluateSpec(GradingSpec):
             settings=self.settings,
             retrievers=self.retrievers,
             top_k=self.top_k,
-            scope=self.retrieval_scope,
             label_chars=self.label_chars,
+            bertscore_layers=self.bertscore_layers,
+            scope=self.retrieval_scope,
             directories=directories,
             bertscore=self.bertscore_model,
-            bertscore_layers=self.bertscore_layers,
             given=sorted({cell for _, cell in given}),
             given_citing=citing_settings(given.values()),
             metrics=self._metrics,
@@ -270,11 +270,10 @@ class EvaluateSpec(GradingSpec):
                 del options[name]
         # not the baseline's rules: when they change, what they said is made anew
         asked = {name: dict(model.request_parameters) for name, model in setup.used.items()}
-        bounded = {name: model for name, model in setup.used.items() if model.context_length}
         cut_by = {
             name: {"context_length": model.context_length, "tokenizer": model.tokenizer}
-            for name, model in bounded.items()
-            if name in setup.answerers
+            for name, model in setup.used.items()
+            if model.context_length and name in setup.answerers
         }
         return {**options, "answerers": list(setup.answerers), "asked": asked, "cut_by": cut_by}
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.rag import RagEvaluation
-from fdarx_core.pipeline.rag_steps import CODE_VERSION, RagSetup, baseline
+from fdarx_core.pipeline.rag_steps import CODE_VERSION, RAG_RULES, RagSetup
 from fdarx_core.rag.query import CANDIDATES, CONTEXTS, POSTPROCESSORS
 from fdarx_core.rag.questions import keep_indexed_titles, read_questions
 from fdarx_core.rag.search import Role, available_retrievers
@@ -35,6 +35,7 @@ from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 from fdarx_core.storage import Location
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
+_TAKEN_OVER = {"strategies", "candidates", "contexts", "exclude", "exclude_own", "bertscore_layers"}
 _COMPARED = ("bm25", "cosine", "hybrid")
 """Retrievers whose document ranks every run compares, beside the one of --retriever."""
 
@@ -83,7 +84,7 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
         chosen = sorted(questions, key=lambda question: content_id(str(self.seed), question.id))[: self.sample]
         index = IndexReader.open(self.index, version=self.index_version)
         setup = self.setup(index)
-        clients = self.client_pool(baseline(), setup.used, shared_fate=False)
+        clients = self.client_pool(RAG_RULES, setup.used, shared_fate=False)
         titled = sum(bool(question.title) for question in chosen)
         chosen = keep_indexed_titles(chosen, index)
         lost = titled - sum(bool(question.title) for question in chosen)
@@ -130,18 +131,13 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
             version=index.version,
             retriever=retriever,
             retrievers=compared,
-            strategies=self.strategies,
+            **self.model_dump(include=_TAKEN_OVER),
             postprocessors=self._postprocessors(directories),
             roles=roles,
             models=models,
-            candidates=self.candidates,
-            contexts=self.contexts,
-            exclude=self.exclude,
-            exclude_own=self.exclude_own,
             directories=directories,
             encoder=_encoder(directories),
             bertscore=self.bertscore_model,
-            bertscore_layers=self.bertscore_layers,
         )
 
     def identity(self, setup: RagSetup, questions: Sequence[RagQuestion]) -> dict[str, Any]:

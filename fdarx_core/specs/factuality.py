@@ -193,9 +193,9 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         return FactualitySetup(
             evidence=tuple(self.evidence),
             retriever=self.retriever,
+            claims=self.claims,
             engine=engine,
             compared=compared,
-            claims=self.claims,
             models=models,
             scoring=ScoringMethod(
                 threshold=self.threshold,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from fdarx_core.specs.options import PRESENTATION, BertscoreConfig, GpuConfig, Names, RunningConfig
-from fdarx_core.specs.running import OpenedJob, RunSpec
+from fdarx_core.specs.running import FunctionJob, OpenedJob, RunSpec
 from fdarx_core.tuning.answerer_training import TuningSpec
 from fdarx_core.tuning.trainer import load_library
 
@@ -30,14 +29,6 @@ _LIBRARIES = ("torch", "transformers", "trl", "peft")
 _WEIGHTS = ("*.safetensors", "*.bin")
 
 
-class Training(NamedTuple):
-    """A training as the work of a job: `run_all` trains into the run, and goes on from its last checkpoint."""
-
-    run: RunDirectory
-    executor: Executor
-    run_all: Callable[[], object]
-
-
 class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig, RunSpec):
     """The training of a language model: the options of `fdarx finetune`, and of `fdarx_core.finetune_answerer`."""
 
@@ -46,8 +37,6 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
     questions: str
     """training pairs: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a question and an
     answer in each row, on disk or s3://; for --objective dpo, a finished run of fdarx evaluate"""
-    model: str
-    """local directory of the base model, which needs a chat template, at the same path on every machine"""
     out: str
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     context: Literal["none", "passages"] = "none"
@@ -91,10 +80,10 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
         counts = ", ".join(f"{sum(pair.part == part for pair in pairs):,} for {part}" for part in PARTS)
         several_gpus = load_library("torch").cuda.device_count() > 1
 
-        def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> Training:
+        def make(*, run: RunDirectory, executor: Executor, progress: Progress, **_: Any) -> FunctionJob:
             if self.cpus and executor.name == "local":
                 load_library("torch").set_num_threads(self.cpus)
-            return Training(run, executor, partial(fine_tune, run, spec, pairs, rejects, executor, progress))
+            return FunctionJob(run, executor, partial(fine_tune, run, spec, pairs, rejects, executor, progress))
 
         return OpenedJob(
             config={**self.model_dump(mode="json", exclude=_NOT_RESULTS), **identity},

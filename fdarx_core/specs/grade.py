@@ -56,7 +56,7 @@ class GradeSpec(GradingSpec):
         from fdarx_core.evaluation.scoring import GRADE_ANSWER
         from fdarx_core.evaluation.settings import REFERENCE
         from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark, first_ids
-        from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EvaluationSetup, baseline
+        from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EVALUATION_RULES, EvaluationSetup
         from fdarx_core.storage.graded_files import COLUMNS, read_graded_file
         from fdarx_core.verify.language_model import JUDGE_CLAIM
 
@@ -86,7 +86,7 @@ class GradeSpec(GradingSpec):
             config={**options, "asked": asked},
             make=partial(
                 Evaluation,
-                clients=self.client_pool(baseline(), setup.used, shared_fate=False),
+                clients=self.client_pool(EVALUATION_RULES, setup.used, shared_fate=False),
                 spec=setup,
                 benchmark=benchmark,
                 given=given,

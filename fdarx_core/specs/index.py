@@ -72,7 +72,8 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
         from fdarx_core.extras import require
 
         require("documents")
-        from fdarx_core.documents import find_documents, is_benchmark
+        from fdarx_core.documents.chunks import find_documents
+        from fdarx_core.documents.labels import is_benchmark
         from fdarx_core.pipeline.indexing import Indexing
         from fdarx_core.retrieval.index.store import IndexStore
         from fdarx_core.storage import Location

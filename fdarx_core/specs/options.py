@@ -106,11 +106,6 @@ class BatchFilesConfig(JobConfig):
     asked; the same command reads the outputs and goes on, with exit code 3 until all requests have replies; see
     docs/models.md"""
 
-    @property
-    def batch_folder(self) -> str | None:
-        """The folder for batch files, where requests go into them."""
-        return self.batch_files
-
 
 class BatchConfig(BatchFilesConfig):
     """Whether requests go through the vendors' batch APIs."""
@@ -118,11 +113,6 @@ class BatchConfig(BatchFilesConfig):
     batch: Annotated[bool, Parameter(group=ASKING)] = False
     """send requests to models through the batch APIs of their servers: half the price, results within a day; the same
     command collects the batches of an interrupted job; see docs/models.md"""
-
-    @property
-    def by_batch_api(self) -> bool:
-        """Whether requests go through batch APIs."""
-        return self.batch
 
 
 def load_all(files: Sequence[str], *, check_access: bool = True) -> dict[str, ModelConfig]:

@@ -7,7 +7,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias, get_origin
 
 from cyclopts import Parameter
 from pydantic import Field, PrivateAttr
@@ -17,6 +17,8 @@ from fdarx_core.specs.options import (
     ASKING,
     BASELINE,
     RUNNING,
+    BatchConfig,
+    BatchFilesConfig,
     BertscoreConfig,
     Common,
     ComputingConfig,
@@ -31,21 +33,20 @@ if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
     from fdarx_core.llm.prompts import Prompt
     from fdarx_core.pipeline.asking import ClientPool, PlanRow
     from fdarx_core.pipeline.executor import Demand, Executor, ExecutorName
-    from fdarx_core.pipeline.job import Progress
+    from fdarx_core.pipeline.job import PipelineJob, Progress
     from fdarx_core.storage import Location, RunDirectory
 
 
-class RunJob(Protocol):
-    """The work of a job, which makes one run directory and can be done again to resume it: a `PipelineJob`, say."""
+class FunctionJob(NamedTuple):
+    """The work of a job that is no `PipelineJob`: `run_all` does all that remains of it."""
 
-    @property
-    def run(self) -> RunDirectory: ...
+    run: RunDirectory
+    executor: Executor
+    run_all: Callable[[], object]
 
-    @property
-    def executor(self) -> Executor: ...
 
-    def run_all(self) -> object:
-        """Do all remaining work."""
+RunJob: TypeAlias = "PipelineJob | FunctionJob"
+"""The work of a job, which makes one run directory and can be done again to resume it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +97,12 @@ class JobSpec(JobConfig):
     @property
     def by_batch_api(self) -> bool:
         """Whether requests go through batch APIs: not unless the job has the option `batch` of `BatchConfig`."""
-        return False
+        return isinstance(self, BatchConfig) and self.batch
 
     @property
     def batch_folder(self) -> str | None:
         """The folder for batch files, None where requests do not go into files."""
-        return None
+        return self.batch_files if isinstance(self, BatchFilesConfig) else None
 
 
 class RunSpec(ComputingConfig, JobSpec):

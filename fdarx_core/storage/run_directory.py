@@ -13,7 +13,7 @@ from importlib import metadata
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +25,8 @@ from fdarx_core.storage.tables import read_records, read_table, read_tables
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+R = TypeVar("R")
 
 FORMAT = 1
 """The version of the layout. It increases when an older reader would misread a newer layout."""
@@ -86,11 +88,11 @@ class RunDirectory:
         if earlier is None:
             run = cls(root, claim=claim)
             about = {"format": FORMAT, "job": job, "status": "running", "config": config}
-            run._write({**about, "versions": versions, "started": _now()})
+            run._write({**about, "versions": versions, "started": utc_now()})
             return run
         run = cls(root, resumed=True, complete=earlier["status"] == "complete", claim=claim)
         if not run.complete:
-            run._write({**earlier, "versions": versions, "status": "running", "resumed": _now()})
+            run._write({**earlier, "versions": versions, "status": "running", "resumed": utc_now()})
         return run
 
     @classmethod
@@ -112,6 +114,10 @@ class RunDirectory:
     def parts(self, kind: str) -> list[Location]:
         """Return the parts that exist, sorted by number."""
         return _parts_in(self.root / kind)
+
+    def records(self, kind: str, record: type[R]) -> Iterator[R]:
+        """Yield the rows of all parts of a kind, one part in memory at a time."""
+        return (row for location in self.parts(kind) for row in read_records(location, record))
 
     def file(self, name: str) -> Location:
         return self.root / name
@@ -178,12 +184,12 @@ class RunDirectory:
 
         Raises RunConflict, as `stop` does, where another job has taken over the run.
         """
-        self._write({**self.info(), **summary, "status": "complete", "finished": _now()})
+        self._write({**self.info(), **summary, "status": "complete", "finished": utc_now()})
         self.release()
 
     def stop(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """Write to `run.json` how the run ended early ("interrupted", "failed", "incomplete"), and a summary."""
-        self._write({**self.info(), **(summary or {}), "status": status, "stopped": _now()})
+        self._write({**self.info(), **(summary or {}), "status": status, "stopped": utc_now()})
 
     def remove_if_empty(self) -> None:
         """Remove the folder of a new run whose job ended before it wrote anything but `run.json`."""
@@ -219,7 +225,8 @@ def _absolute(out: str) -> Location:
     return location if location.is_remote else Location(Path(location.address).absolute())
 
 
-def _now() -> str:
+def utc_now() -> str:
+    """Return the time in UTC, ISO 8601 to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
@@ -302,7 +309,7 @@ def read_labels(run: RunDirectory) -> Iterator[LabelRows]:
     """
     by_set_id = attrgetter("set_id")
     last = ""
-    streams = (_rows(run, kind, record) for kind, record in _KINDS.items())
+    streams = (run.records(kind, record) for kind, record in _KINDS.items())
     for set_id, group in groupby(merge(*streams, key=by_set_id), by_set_id):
         rows: dict[type[Any], list[Any]] = {record: [] for record in _KINDS.values()}
         for row in group:
@@ -323,7 +330,3 @@ def read_labels(run: RunDirectory) -> Iterator[LabelRows]:
 
 
 _KINDS: dict[str, type[Any]] = {"labels": Label, "passages": Passage, "questions": QuestionAnswer}
-
-
-def _rows(run: RunDirectory, kind: str, record: type[Any]) -> Iterator[Any]:
-    return (row for location in run.parts(kind) for row in read_records(location, record))

@@ -183,11 +183,6 @@ def strip_references(text: str) -> str:
     return _DOUBLE_STOP.sub(".", _BEFORE_STOP.sub("", _SPACES.sub(" ", text))).strip()
 
 
-def capitalise(phrase: str) -> str:
-    """Return the phrase with a capital first letter; the rest is unchanged."""
-    return phrase[:1].upper() + phrase[1:]
-
-
 def with_full_stop(text: str) -> str:
     """Return the text with a full stop, unless it ends with a closing mark."""
     return text if text.endswith((".", "!", "?", ")", "]", '."', ".”")) else f"{text.rstrip(' ;,:')}."

@@ -33,7 +33,7 @@ class TuningSpec(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     model: str
-    """base model: a local directory"""
+    """local directory of the base model, which needs a chat template, at the same path on every machine"""
     rate: float = Field(2e-4, gt=0)
     """highest learning rate; a tenth of the default suits --method full, a fortieth --objective dpo"""
     epochs: int = Field(3, ge=1)

@@ -116,7 +116,7 @@ def read_pairs(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     rejects: list[Reject] = []
     if (Location(place) / "run.json").exists():
         pairs = []
-        for row in (row for part in open_build(place).parts("questions") for row in read_records(part, QuestionAnswer)):
+        for row in open_build(place).records("questions", QuestionAnswer):
             if not row.answerable:
                 rejects.append(Reject(row.id, STAGE, "refusal", row.question, set_id=row.set_id))
             else:
@@ -175,14 +175,7 @@ def near_duplicate_groups(pairs: Sequence[TrainingPair]) -> list[list[int]]:
     Two pairs are near-duplicates if their questions, or their answers of at least `MIN_ANSWER_WORDS` words, or question
     and answer as one text have an edit similarity of at least `MIN_SIMILARITY`. Case and white space do not count.
     """
-    parent = list(range(len(pairs)))
-
-    def root(index: int) -> int:
-        while parent[index] != index:
-            parent[index] = parent[parent[index]]
-            index = parent[index]
-        return index
-
+    group_of = [[index] for index in range(len(pairs))]
     asked, answers = [_normalized(pair.question) for pair in pairs], [_normalized(pair.answer) for pair in pairs]
     both = [_normalized(f"{pair.question} {pair.answer}") for pair in pairs]
     long = [index for index, answer in enumerate(answers) if len(answer.split()) >= MIN_ANSWER_WORDS]
@@ -192,11 +185,11 @@ def near_duplicate_groups(pairs: Sequence[TrainingPair]) -> list[list[int]]:
         near_duplicates(both, MIN_SIMILARITY),
         ((long[first], long[other]) for first, other in of_long),
     ):
-        parent[root(first)] = root(second)
-    groups: dict[int, list[int]] = {}
-    for index in range(len(pairs)):
-        groups.setdefault(root(index), []).append(index)
-    return list(groups.values())
+        if group_of[first] is not group_of[second]:
+            group_of[first] += group_of[second]
+            for index in group_of[second]:
+                group_of[index] = group_of[first]
+    return [sorted(group) for index, group in enumerate(group_of) if index == min(group)]
 
 
 def _normalized(text: str) -> str:
@@ -250,7 +243,7 @@ def read_preferences(place: str) -> tuple[list[TrainingPair], list[Reject]]:
     answers = _graded_answers(run)
     pairs: list[TrainingPair] = []
     rejects: list[Reject] = []
-    for question in (question for part in run.parts("questions") for question in read_records(part, QuestionAnswer)):
+    for question in run.records("questions", QuestionAnswer):
         wrong = sorted(answers[question.id, "incorrect"]) if question.answerable else []
         if not wrong:
             reason = "no_incorrect_answer" if question.answerable else "refusal"
@@ -277,14 +270,10 @@ def _graded_answers(run: RunDirectory) -> defaultdict[tuple[str, str], set[str]]
     """Return the distinct answers by question id and grade."""
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for model in sorted({cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)}):
-        for part in run.parts(f"predictions/{model}"):
-            grades = run.file(f"grades/{model}/{part.name}")
-            graded = (
-                {grade.prediction_id: grade.outcome for grade in read_records(grades, Grade)} if grades.exists() else {}
-            )
-            for prediction in read_records(part, Prediction):
-                if prediction.outcome == "answered" and prediction.answer.strip():
-                    found[prediction.question_id, graded.get(prediction.id, "")].add(prediction.answer.strip())
+        graded = {grade.prediction_id: grade.outcome for grade in run.records(f"grades/{model}", Grade)}
+        for prediction in run.records(f"predictions/{model}", Prediction):
+            if prediction.outcome == "answered" and prediction.answer.strip():
+                found[prediction.question_id, graded[prediction.id]].add(prediction.answer.strip())
     return found
 
 

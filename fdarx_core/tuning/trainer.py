@@ -54,12 +54,6 @@ def best_point(curve: Sequence[LossPoint]) -> LossPoint | None:
     return min(evaluated, key=lambda point: point.validation_loss or 0.0, default=None)
 
 
-def check_finite(step: int, loss: float) -> None:
-    """Raise ValueError where the loss is not finite, since no later step can recover."""
-    if not math.isfinite(loss):
-        raise ValueError(f"the loss of step {step} is {loss}: the training diverged; set a lower --rate")
-
-
 def load_library(name: str) -> Any:
     """Import a library that trains. Its bars and routine warnings would break the job's line of progress.
 
@@ -83,9 +77,13 @@ def training_callbacks(patience: int, report: Report) -> list[Any]:
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
             for name in ("loss", "eval_loss"):
                 if logs and name in logs and state.is_world_process_zero:
-                    check_finite(state.global_step, float(logs[name]))
+                    step, loss = state.global_step, float(logs[name])
+                    if not math.isfinite(loss):  # no later step can recover
+                        raise ValueError(
+                            f"the loss of step {step} is {loss}: the training diverged; set a lower --rate"
+                        )
                     title = "loss" if name == "loss" else "validation loss"
-                    report(state.global_step, state.max_steps, f"{title} {float(logs[name]):.3f}")
+                    report(step, state.max_steps, f"{title} {loss:.3f}")
 
     return [library.EarlyStoppingCallback(patience), Reporting()]
 

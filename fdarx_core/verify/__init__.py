@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
-from fdarx_core.verify.engine import (
-    THRESHOLD,
-    Inference,
-    Judgement,
-    TextPair,
-    Unjudged,
-    VerdictName,
-    VerificationEngine,
-    decide,
-)
+from fdarx_core.verify.engine import THRESHOLD as THRESHOLD
+from fdarx_core.verify.engine import Inference as Inference
+from fdarx_core.verify.engine import Judgement as Judgement
+from fdarx_core.verify.engine import TextPair as TextPair
+from fdarx_core.verify.engine import Unjudged as Unjudged
+from fdarx_core.verify.engine import VerdictName, decide
+from fdarx_core.verify.engine import VerificationEngine as VerificationEngine
 
 if TYPE_CHECKING:
     from fdarx_core.llm import Model
@@ -138,18 +135,3 @@ class _CallableModule(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallableModule
-
-__all__ = [
-    "AUTO",
-    "THRESHOLD",
-    "Inference",
-    "Judgement",
-    "Probabilities",
-    "TextPair",
-    "Unjudged",
-    "Verdict",
-    "VerificationEngine",
-    "open_engine",
-    "verdict_of",
-    "verify",
-]

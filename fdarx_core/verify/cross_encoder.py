@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, TypeAlias
 
 from fdarx_core.retrieval import models
@@ -76,7 +75,7 @@ class BatchRunner:
 
     def __init__(self, model: Any, tokenizer: Any, batch: int) -> None:
         self._torch = load_module("torch", PURPOSE)
-        self._model, self._padding = model, {"input_ids": tokenizer.pad_token_id or 0}
+        self._model, self._tokenizer = model, tokenizer
         self._tokens = FULL if self._model.device.type == "cpu" else FULL * batch
 
     def probabilities(self, inputs: Sequence[Tokens]) -> list[Outcome]:
@@ -103,12 +102,12 @@ class BatchRunner:
         length = len(inputs[0]["input_ids"])
         try:
             rows = self._run(inputs)
-            if self._model.dtype == self._torch.float16 and not all(map(_is_finite, rows)):
+            if self._model.dtype == self._torch.float16 and not rows.isfinite().all():
                 # some models' activations leave the range of half precision, as mDeBERTa's do
                 self._model.float()
                 rows = self._run(inputs)
             broken = Unjudged("not_finite: the model's output is no number")
-            return [row if _is_finite(row) else broken for row in rows]
+            return [row.tolist() if row.isfinite().all() else broken for row in rows]
         except self._torch.OutOfMemoryError:
             if len(inputs) == 1:
                 return [Unjudged(f"out_of_memory: {length} tokens, alone in their batch")]
@@ -118,26 +117,12 @@ class BatchRunner:
         self._tokens = min(self._tokens, half * length)
         return [*self._fitting(inputs[:half]), *self._fitting(inputs[half:])]
 
-    def _run(self, inputs: Sequence[Tokens]) -> list[list[float]]:
+    def _run(self, inputs: Sequence[Tokens]) -> Any:
+        """Return the tensor of the probabilities, with a row for each input."""
+        rows = {name: [tokens[name] for tokens in inputs] for name in inputs[0]}
         with self._torch.inference_mode():
-            logits = self._model(**self._tensors(inputs)).logits
-            found: list[list[float]] = logits.float().softmax(-1).cpu().tolist()
-        return found
-
-    def _tensors(self, inputs: Sequence[Tokens]) -> dict[str, Any]:
-        padded = self._torch.nn.utils.rnn.pad_sequence
-        return {
-            name: padded(
-                [self._torch.tensor(tokens[name]) for tokens in inputs],
-                batch_first=True,
-                padding_value=self._padding.get(name, 0),
-            ).to(self._model.device)
-            for name in inputs[0]
-        }
-
-
-def _is_finite(row: list[float]) -> bool:
-    return all(map(isfinite, row))
+            logits = self._model(**self._tokenizer.pad(rows, return_tensors="pt").to(self._model.device)).logits
+            return logits.float().softmax(-1).cpu()
 
 
 BATCH = 16

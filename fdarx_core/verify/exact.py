@@ -10,6 +10,7 @@ deny it.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from unicodedata import category
@@ -94,19 +95,12 @@ def words_of(text: str) -> Words:
 
 @lru_cache(maxsize=1024)
 def _quotable(text: str) -> Mapping[Words, list[Place]]:
-    """Return what may be quoted of a text, with its places."""
-    found = dict[Words, list[Place]]()
-    for words, place in _sentences(text):
-        found.setdefault(words, []).append(place)
-    return found
-
-
-def _sentences(text: str) -> Iterator[tuple[Words, Place]]:
-    """Yield each sentence, list item and table row of a text, with and without its cross-references, and its place.
+    """Return each sentence, list item and table row of a text, with and without its cross-references, and its places.
 
     An item also follows the sentence that introduces its list, and a row the first row of its table; further sentences
     on the line of an item do not end the list.
     """
+    found = defaultdict[Words, list[Place]](list)
     lead: tuple[Words, int] | None = None
     in_table, item_end = False, 0
     for number, (start, end) in enumerate(_spans(text)):
@@ -119,12 +113,13 @@ def _sentences(text: str) -> Iterator[tuple[Words, Place]]:
         first = bullet.end() if bullet else start
         for sentence in dict.fromkeys((text[first:end], _REFERENCE.sub(" ", text[first:end]))):
             words = words_of(sentence)
-            yield words, (number, start, end)
+            found[words].append((number, start, end))
             if lead is not None and (bullet or is_row):
-                yield (*lead[0], *words), (number, lead[1], end)
+                found[lead[0] + words].append((number, lead[1], end))
         if lead is None and (is_row or text[end - 1] == ":"):
             lead = words_of(text[start:end]), start
         in_table = is_row
+    return found
 
 
 def _judge(pair: TextPair) -> Inference:

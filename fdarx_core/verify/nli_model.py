@@ -77,9 +77,7 @@ def _is_cached(model: NamedModel) -> bool:
     def is_cached(file: str) -> bool:
         return isinstance(try_to_load_from_cache(model.hub_name, file, revision=model.revision), str)
 
-    tokenizers = ("tokenizer.json", "vocab.txt", "spm.model")
-    weights = ("model.safetensors", "pytorch_model.bin")
-    return is_cached("config.json") and any(map(is_cached, weights)) and any(map(is_cached, tokenizers))
+    return is_cached("config.json") and any(map(is_cached, _WEIGHTS)) and any(map(is_cached, _TOKENIZERS))
 
 
 OPTION = "--nli-labels"

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from fdarx_core.documents import READ_ENDINGS
+from fdarx_core.documents.chunks import READ_ENDINGS
 from fdarx_core.rag.gated_reply import AnswerPiece
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.retrieval.index import IndexReader

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from fdarx_core.documents import READ_ENDINGS
+from fdarx_core.documents.chunks import READ_ENDINGS
 from fdarx_core.pipeline.uploading import upload_name
 from fdarx_core.records import ANONYMOUS
 from serving.backend import RayServeBackend

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.dailymed import DailyMedClient, Fetcher, FetchRequest, FetchResult
+from fdarx_core.dailymed.client import DailyMedClient
+from fdarx_core.dailymed.fetching import Fetcher, FetchRequest, FetchResult
 from fdarx_core.storage import Location
 from tests.conftest import EXAMPLES
 from tests.dailymed.dailymed_server import DailyMedServer

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fdarx_core.dailymed import FetchRequest
+from fdarx_core.dailymed.fetching import FetchRequest
 from fdarx_core.storage.retry import RateLimiter, parse_retry_after
 from tests.dailymed.conftest import Fetch
 from tests.dailymed.dailymed_server import DailyMedServer, Fault

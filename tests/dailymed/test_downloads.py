@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.dailymed import BASE_URL, DailyMedClient, FetchRequest
-from fdarx_core.dailymed.client import FetchError
+from fdarx_core.dailymed.client import BASE_URL, DailyMedClient, FetchError
 from fdarx_core.dailymed.downloads import FetchedFile, read_release_page, release_and_part
+from fdarx_core.dailymed.fetching import FetchRequest
 from fdarx_core.labels import find_sources, read_source
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, StorageError

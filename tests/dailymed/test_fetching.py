@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.dailymed import DailyMedClient, FetchRequest, is_set_id
-from fdarx_core.dailymed.client import FetchError, iso_date
-from fdarx_core.dailymed.fetching import LabelListing, list_labels, read_listing
+from fdarx_core.dailymed.client import DailyMedClient, FetchError, is_set_id, iso_date
+from fdarx_core.dailymed.fetching import FetchRequest, LabelListing, list_labels, read_listing
 from fdarx_core.labels import find_sources
 from fdarx_core.records import Reject
 from fdarx_core.storage import Location, read_records

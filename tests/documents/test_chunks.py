@@ -12,15 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fdarx_core.documents import (
-    chunk_document,
-    chunk_label,
-    find_documents,
-    is_benchmark,
-    read_documents,
-    read_label_chunks,
-    split_text,
-)
+from fdarx_core.documents.chunks import chunk_document, find_documents, read_documents, split_text
+from fdarx_core.documents.labels import chunk_label, is_benchmark, read_label_chunks
 from fdarx_core.records import Chunk, Document, Label, Passage
 from fdarx_core.storage import RunDirectory, StorageError, write_records
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.documents import chunk_document, find_documents, read_documents
+from fdarx_core.documents.chunks import chunk_document, find_documents, read_documents
 from fdarx_core.records import Document, Reject, content_id
 from fdarx_core.storage import Location, StorageError
 from tests.documents.files import make_pdf, make_zip

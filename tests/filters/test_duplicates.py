@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.filters import drop_duplicates
+from fdarx_core.filters.duplicates import drop_duplicates
 from fdarx_core.records import QuestionAnswer
 
 

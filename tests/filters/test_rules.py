@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fdarx_core.filters import RULES, LabelEvidence, first_failure
 from fdarx_core.filters.rules import (
     ANSWER_LENGTH,
     MIN_OVERLAP,
     QUESTION_LENGTH,
+    RULES,
+    LabelEvidence,
     artificial_conjunction,
+    first_failure,
     malformed_answer,
     malformed_question,
 )

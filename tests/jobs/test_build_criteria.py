@@ -54,7 +54,7 @@ def written(criteria: Criteria | None) -> dict[str, tuple[str, str]]:
     state = LabelState(identity=None, label=LABEL, passages=PASSAGES, contexts=contexts)  # type: ignore[arg-type]
     [step] = [
         step
-        for step in build_steps(GenerationConfig(), criteria=criteria)
+        for step in build_steps(GenerationConfig(), Roles(), judges(), criteria)
         if isinstance(step, AskStep) and step.name == "generate"
     ]
     return {one.task: (one.key, one.messages[0]["content"]) for one in next(step.ask(state), [])}

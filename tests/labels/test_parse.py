@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import read_documents
-from fdarx_core.labels import BadDocument, parse_document, parse_label, read_labels
+from fdarx_core.labels import BadDocument, parse_document
+from fdarx_core.labels.parse import parse_label, read_labels
 from fdarx_core.records import Label, from_table, to_table
 from fdarx_core.storage import StorageError
 from tests.conftest import EXAMPLES

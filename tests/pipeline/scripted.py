@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import yaml
 
-from fdarx_core.filters.judges import judge_tasks
+from fdarx_core.filters.judges import judge_tasks, judges
 from fdarx_core.filters.quotations import is_quoted
 from fdarx_core.filters.round_trip import CompareReply, Comparison, RoundTripReply
 from fdarx_core.generation.contexts import GenerationConfig
@@ -157,7 +157,7 @@ class Script:
         self.tasks: dict[bytes, str] = {}
         self._garbage = garbage
         self._writer = Writer()
-        steps = build_steps(amounts, Roles(models, NAME, NAME, (NAME,)))
+        steps = build_steps(amounts, Roles(models, NAME, NAME, (NAME,)), judges())
         self.states = run_steps(steps, new_states(labels, amounts, by_model=True), self._record)
 
     def _record(self, requests: Sequence[Request]) -> list[Response]:

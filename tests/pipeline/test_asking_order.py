@@ -15,7 +15,7 @@ from fdarx_core.evaluation.figures import CellKey
 from fdarx_core.evaluation.settings import CLOSED_BOOK, FULL_LABEL, ORACLE, TokenBudget
 from fdarx_core.llm import ModelConfig, ResponseStore
 from fdarx_core.pipeline.asking import ClientPool
-from fdarx_core.pipeline.evaluation_steps import EvalSample, answer_questions, baseline, grade_answers
+from fdarx_core.pipeline.evaluation_steps import EVALUATION_RULES, EvalSample, answer_questions, grade_answers
 from fdarx_core.pipeline.executor import Work
 from fdarx_core.pipeline.local import LocalExecutor
 from fdarx_core.pipeline.steps import Address, Part, Stage, Step
@@ -72,7 +72,7 @@ def test_a_label_s_questions_stand_in_a_row(sizes: list[int], in_flight: int, re
             address.step("grade", partial(grade_answers, address)),
         ]
         stage = Stage("m", lambda part: parts[part.number], steps, lambda number, samples: None, window=PARTS)
-        clients = ClientPool(baseline(), {"m": model})
+        clients = ClientPool(EVALUATION_RULES, {"m": model})
         work = Work([(stage, [Part(number) for number in range(PARTS)])], clients, ResponseStore(responses))
         assert [result.ended for result in LocalExecutor().run(work)] == [""] * PARTS
 

@@ -21,7 +21,7 @@ from fdarx_core.pipeline.build import Build
 from fdarx_core.pipeline.build_steps import Roles
 from fdarx_core.pipeline.build_steps import baseline as build_rules
 from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark
-from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, baseline, evaluation_steps, read_samples
+from fdarx_core.pipeline.evaluation_steps import EVALUATION_RULES, EvaluationSetup, evaluation_steps, read_samples
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.pipeline.steps import Part, run_steps
@@ -73,7 +73,7 @@ def evaluation_of(folder: Path, benchmark: Path, base_url: str) -> Evaluation:
     run = RunDirectory.begin(str(folder), job="evaluate", config={}, versions={})
     given = read_benchmark(str(benchmark))
     check_benchmark(run, given.about["digest"], {})
-    clients = ClientPool(baseline(), spec.used, shared_fate=False)
+    clients = ClientPool(EVALUATION_RULES, spec.used, shared_fate=False)
     return Evaluation(run=run, executor=RayExecutor(), progress=silent, clients=clients, benchmark=given, spec=spec)
 
 
@@ -91,7 +91,7 @@ def as_the_rules(folder: Path, spec: EvaluationSetup) -> dict[bytes, str]:
     texts: dict[bytes, str] = {}
 
     def answer(requests: Sequence[Request]) -> list[Response]:
-        responses = baseline().answer(requests)
+        responses = EVALUATION_RULES.answer(requests)
         for request, reply in zip(requests, responses, strict=True):
             if reply.reason == "undecided":
                 reply.text = GradeReply(reason=reply.text, grade="INCORRECT").model_dump_json()

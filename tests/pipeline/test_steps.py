@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from fdarx_core.filters.judges import judges
 from fdarx_core.generation.candidates import parse_candidates
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.generation.pairing import pair_topics
 from fdarx_core.generation.writing import writing_tasks
 from fdarx_core.labels import Identity, Selection, Source, find_sources, identify, read_source, select
-from fdarx_core.pipeline.build_steps import baseline, build_steps, survey_labels
+from fdarx_core.pipeline.build_steps import Roles, baseline, build_steps, survey_labels
 from fdarx_core.pipeline.label_state import LabelState, TopicPlan, add_counts, check_accounts
 from fdarx_core.pipeline.round_trip_steps import keep_twins
 from fdarx_core.pipeline.steps import run_steps
@@ -38,7 +39,7 @@ def new_states(labels: Sequence[Identity], amounts: GenerationConfig, *, by_mode
 
 def build(labels: Sequence[Identity], amounts: GenerationConfig | None = None) -> list[LabelState]:
     amounts = amounts or GenerationConfig()
-    return run_steps(build_steps(amounts), new_states(labels, amounts), baseline().answer)
+    return run_steps(build_steps(amounts, Roles(), judges()), new_states(labels, amounts), baseline().answer)
 
 
 @pytest.fixture(scope="module")

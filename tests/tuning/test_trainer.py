@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, tuning_figures
-from fdarx_core.tuning.trainer import STATE, LossPoint, best_point, check_finite, loss_curve, newest_checkpoint
+from fdarx_core.tuning.trainer import STATE, LossPoint, best_point, loss_curve, newest_checkpoint, training_callbacks
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_a_training_that_diverged_is_told_to_go_slower(loss: float) -> None:
-    check_finite(7, 1.5)
+    told: list[tuple[int, int, str]] = []
+    *_, reporting = training_callbacks(1, lambda *step: told.append(step))
+    state = SimpleNamespace(is_world_process_zero=True, global_step=7, max_steps=9)
+    reporting.on_log(None, state, None, {"loss": 1.5})
+    assert told == [(7, 9, "loss 1.500")]
     with pytest.raises(ValueError, match=r"step 7 .*--rate"):
-        check_finite(7, loss)
+        reporting.on_log(None, state, None, {"loss": loss})
 
 
 def test_the_curve_joins_losses_and_evaluations_of_a_step() -> None:
@@ -87,8 +92,3 @@ def test_a_preferred_answer_is_the_likelier_one() -> None:
         for measure, before, after, _ in tuning_figures(rows, seed=0, resamples=100)
     }
     assert found["preferred"] == (0.0, 1.0)
-
-
-def test_figures_need_both_models_on_each_question() -> None:
-    with pytest.raises(ValueError, match="not to the same questions"):
-        tuning_figures([answer("a", "x", BASE, 1.0), answer("b", "x", TUNED, 1.0)], seed=0, resamples=100)
