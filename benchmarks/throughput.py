@@ -6,7 +6,7 @@ The time of prefill is the time of its arithmetic: two operations per weight and
 tokens. The time of decode is that of the arithmetic and the memory accesses: the weights are read once per step for all
 sequences, and the cache of a sequence is read once per token. A served model reaches the shares of peak and bandwidth
 below, which were fitted to measurements on A100 GPUs with long prompts and short replies, as in an evaluation. The
-script prints the deviation from each measurement, and the two values for `throughput` in each FILE
+script prints the deviation from each measurement, and the throughput of a replica of each FILE
 (serving/models/*.yaml). Exits 1 if a deviation exceeds one third.
 """
 

@@ -35,11 +35,6 @@ def json_alone(job: Callable[[], object]) -> Iterator[None]:
         _JSON_STREAM.reset(token)
 
 
-def wants_json() -> bool:
-    """Return whether the job that runs prints its result as JSON."""
-    return _JSON_STREAM.get() is not None
-
-
 def print_json(value: Any) -> None:
     """Print a result for programs: one JSON object on standard output."""
     import orjson  # importing it takes longer than listing the jobs may

@@ -24,18 +24,18 @@ from fdarx_core.storage import Location, RunDirectory, StorageError
 from fdarx_core.storage.errors import Unreachable
 from fdarx_core.telemetry import process_span
 from jobs import STOPPED, wrong_arguments
-from jobs.output import print_json, wants_json
+from jobs.output import print_json
 from jobs.progress import ProgressLine, batches_text, busy
 from jobs.ray_session import as_ctrl_c, ray_session
 
 SpecT = TypeVar("SpecT", bound=RunSpec)
 
 
-def tell_plan(rows: Sequence[PlanRow], notes: Sequence[str] = ()) -> None:
-    """Print a line for each task and model, their sum and the notes; with `--json`, lines and sum as an object."""
+def tell_plan(rows: Sequence[PlanRow], notes: Sequence[str], *, as_json: bool) -> None:
+    """Print a line for each task and model, their sum and the notes; with `as_json`, lines and sum as an object."""
     from fdarx_core.report.page_engine import render_page  # importing it takes longer than most of a job's start
 
-    if wants_json():
+    if as_json:
         planned = [{name: value for name, value in asdict(row).items() if name != "key"} for row in rows]
         counted = ("requests", "prompt_tokens", "shared_tokens", "completion_tokens")
         costs = [row.cost for row in rows if row.cost is not None]
@@ -207,7 +207,7 @@ def carry_out(
                 if plan:
                     assert isinstance(job, PipelineJob)
                     planned = job.plan()
-                    tell_plan(planned, job.plan_notes(planned))
+                    tell_plan(planned, job.plan_notes(planned), as_json=spec.as_json)
                     return 0
                 with progress.watching(executor.asking, getattr(job, "phase", "")):
                     finish(job, lambda: _await_in_flight(executor))

@@ -100,7 +100,7 @@ class RayServeBackend:
         # methods are looked up once, since a handle creates a new object at every access
         self._method = cache(partial(getattr, retriever))
         self._stream_answer = retriever.options(method_name="stream_answer", stream=True)
-        self._add = None if indexer is None else indexer.add
+        self._add, self._places = None if indexer is None else indexer.add, config.corpora
         self._corpora: dict[str, ServedCorpus] = {}
         self._watch = ReplicaWatch(retriever.app_name)
 
@@ -137,7 +137,8 @@ class RayServeBackend:
         """
         if self._add is None:
             raise Unavailable(INDEXER, "the service was started without one")
-        added: UploadedDocuments = await call(self._watch, self._add, corpus, client, name, data, part=INDEXER)
+        arguments = self._places[corpus], client, name, data
+        added: UploadedDocuments = await call(self._watch, self._add, *arguments, part=INDEXER)
         await self._retriever("reload")
         await self._refresh()
         return added

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from fdarx_core.documents.isolated import ParsingLimits
 from fdarx_core.llm import ModelConfig
-from fdarx_core.pipeline.uploading import UploadedDocuments, UploadIndexer
+from fdarx_core.pipeline.uploading import UploadIndexer
 from fdarx_core.retrieval.encoders import bge_reranker
 from fdarx_core.specs.serve import ServiceConfig
 from fdarx_core.telemetry import flush
@@ -73,7 +73,8 @@ def build(config: ServiceConfig) -> Application:
 
     retriever = deployment("Retriever", RetrieverDeployment, config.replicas)
     reranker = deployment("Reranker", RerankerDeployment, gpus=config.reranker_gpus)
-    indexer = deployment("Indexer", IndexerDeployment)
+    indexer = deployment("Indexer", UploadIndexer)  # in a process of its own, so that no search waits for it
+    limits = ParsingLimits(config.http.upload_cpu_s, config.http.upload_memory_mib, config.http.upload_pages)
     shared = config.model_copy(
         update={
             "models": [_share(model, config.replicas) for model in config.models],
@@ -83,7 +84,7 @@ def build(config: ServiceConfig) -> Application:
     return deployment("Ingress", Ingress, config.replicas).bind(
         shared,
         retriever.bind(shared, reranker.bind(config.reranker_model) if config.reranker_model else None),
-        indexer.bind(shared) if ApiKeys.of(config.http).uploaders else None,
+        indexer.bind(limits, config.cosine_model) if ApiKeys.of(config.http).uploaders else None,
     )
 
 
@@ -111,25 +112,6 @@ class Ingress:
     def __del__(self) -> None:
         """Send the last spans; Ray Serve calls this before it ends a replica."""
         flush()
-
-
-class IndexerDeployment:
-    """Adds uploaded documents to indexes, in a process of its own, so that no search waits for it.
-
-    A call that is cancelled ends the process that reads its file.
-    """
-
-    def __init__(self, config: ServiceConfig) -> None:
-        limits = ParsingLimits(config.http.upload_cpu_s, config.http.upload_memory_mib, config.http.upload_pages)
-        self._places, self._indexer = config.corpora, UploadIndexer(limits, config.cosine_model)
-
-    async def add(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
-        """Add the documents of a client's file to a corpus, as `UploadIndexer.add` does."""
-        return await self._indexer.add(self._places[corpus], client, name, data)
-
-    def __del__(self) -> None:
-        """End the process that waits for the next file; Ray Serve calls this before it ends a replica."""
-        self._indexer.close()
 
 
 RerankRequest: TypeAlias = tuple[str, Sequence[str]]

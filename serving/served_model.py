@@ -42,17 +42,6 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes per weight of the types of config.json."""
 
 
-class Throughput(_Description):
-    """Throughput of one replica with a full batch."""
-
-    prefill: float = Field(gt=0)
-    """Prompt tokens per second, without those read from the cache."""
-    decode: float = Field(gt=0)
-    """Reply tokens per second, over all sequences."""
-    source: str = Field(min_length=1)
-    """How the two numbers were measured."""
-
-
 _DERIVED = ("name", "kind", "model", "base_url", "context_length", "key_env")
 """Fields of `ModelConfig` that follow from the served model, and so can't be under `ask`."""
 
@@ -166,8 +155,6 @@ class ServedModel(_Description):
     graphs. With a low value, large models fail; with a high value, failures are found late."""
     size: ModelSize | None = None
     """Dimensions of the model, for the memory estimate. None: of a directory, those of its config.json and weights."""
-    throughput: Throughput | None = None
-    """Throughput of a replica, for the estimate of GPU-hours."""
     ask: dict[str, Any] = Field(default_factory=dict)
     """Options of requests: fields of a models file (sampling, max_tokens, max_in_flight, ...)."""
 
@@ -212,11 +199,6 @@ class ServedModel(_Description):
     @property
     def max_replicas(self) -> int:
         return self.replicas.max if isinstance(self.replicas, Autoscaling) else self.replicas
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of the minimum number of replicas; 0 on cpu."""
-        return 0 if self.device == "cpu" else self.tensor_parallel * self.min_replicas
 
     def client_config(self, address: str) -> ModelConfig:
         """Return the configuration for clients, where Serve's HTTP proxy is at `address` (http://HOST:PORT).

@@ -12,7 +12,7 @@ from typing import ClassVar
 from fdarx_core.llm.asker import BudgetReached
 from fdarx_core.llm.attempts import PendingRequest, chat_span
 from fdarx_core.llm.batch_client import GONE, BatchClient, BatchRecord, BatchRecords
-from fdarx_core.llm.batch_formats import BATCH_FORMATS, BatchFormat, BatchStatus, custom_id_of, most_cost
+from fdarx_core.llm.batch_formats import BATCH_FORMATS, BatchStatus, custom_id_of, most_cost
 from fdarx_core.llm.failures import TRANSIENT, AskingStopped, EndpointStopped, Failure
 from fdarx_core.llm.http_endpoint import HttpEndpoint
 from fdarx_core.llm.limits import resolve
@@ -86,20 +86,13 @@ class BatchEndpoint(HttpEndpoint):
         config: the model.
         records: the batches of the run.
         requests: what the endpoints of a run share; one of its own without it.
-        api: the batch API; by default that of the model's `kind`.
     """
 
     batched: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        records: BatchRecords,
-        requests: BatchedRequests | None = None,
-        api: BatchFormat | None = None,
-    ) -> None:
+    def __init__(self, config: ModelConfig, records: BatchRecords, requests: BatchedRequests | None = None) -> None:
         super().__init__(config)
-        self._api: BatchFormat = api or BATCH_FORMATS[config.kind]
+        self._api = BATCH_FORMATS[config.kind]
         self._client = BatchClient(config, self._api, self._transport, self.counters)
         self._records, self._requests = records, requests or BatchedRequests()
         self._earlier: dict[str, _Batch] = {}  # of earlier processes, by custom id

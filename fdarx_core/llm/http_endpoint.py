@@ -12,7 +12,7 @@ import operator
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -199,7 +199,8 @@ class HttpEndpoint(AsyncEndpoint):
         if "proxy" in failure.reason:
             return f"check {way}that the proxy is up and forwards to base_url"
         if failure.status in (401, 402, 403, 429):
-            return f"check the key that {self.config.key_field} names, and what it may use"
+            field = "key_command" if self.config.key_command else "key_env"
+            return f"check the key that {field} names, and what it may use"
         if failure.status == 400:
             return "check model, sampling and structured in the models file"
         if failure.status >= 500:
@@ -369,9 +370,6 @@ def _wrong_shape(what: str, content: bytes) -> Failure:
 
 async def _drain(events: AsyncGenerator[bytes, None]) -> None:
     """Wait briefly for the end of a body: only a connection that was read to its end is used again."""
-    reading = asyncio.ensure_future(anext(events, None))  # not wait_for: before 3.12 it may lose a cancellation
-    try:
-        await asyncio.wait([reading], timeout=_CLOSING_S)
-    finally:
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
+    with suppress(Failure, TimeoutError):
+        async with asyncio.timeout(_CLOSING_S):
+            await anext(events, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import blake2b
 from math import inf, isinf
 from typing import Any, TypeVar
@@ -34,8 +34,6 @@ _FIRST_GROWTH, _MAX_GROWTH = 1.1, 2.0
 """The factor of the first increase of the rate, and the largest factor."""
 _STEEPEST_CUT, _MIN_RATE = 0.25, 0.2
 """The least share of the rate that one reduction leaves, and the lowest rate in requests a second."""
-
-_AT_ONCE: AbstractAsyncContextManager[bool] = nullcontext(False)
 
 Result = TypeVar("Result")
 
@@ -253,14 +251,12 @@ class PrefixWarmup:
         self._cached_until: dict[bytes, float] = {}  # by digests of prefixes, the last used one last
         self._locks: dict[bytes, asyncio.Lock] = {}  # of prefixes that no request has been answered for
 
-    def turn(self, request: Request) -> AbstractAsyncContextManager[bool]:
+    @asynccontextmanager
+    async def turn(self, request: Request) -> AsyncIterator[bool]:
         """Wait until the request may be sent, yield whether it waited. The block's end marks the prefix as cached."""
         if not self._enabled or count_messages(request.messages[:-1], estimate_tokens) < MIN_PREFIX_TOKENS:
-            return _AT_ONCE
-        return self._turn(request)
-
-    @asynccontextmanager
-    async def _turn(self, request: Request) -> AsyncIterator[bool]:
+            yield False
+            return
         content = "".join(f"{message['role']}\0{message['content']}\0" for message in request.messages[:-1])
         digest = blake2b(content.encode("utf-8", "replace"), digest_size=16).digest()
         waited = False

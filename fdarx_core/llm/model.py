@@ -202,12 +202,8 @@ class Model:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    if tasks := asyncio.all_tasks(loop):
-        for task in tasks:
-            task.cancel()
-        loop.run_until_complete(asyncio.wait(tasks))
-    loop.close()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.get_loop().run_forever()
 
 
 def _shut_down(loop: asyncio.AbstractEventLoop, thread: threading.Thread, askers: list[Asker]) -> None:

@@ -75,11 +75,9 @@ def _plain_query(query: dict[str, str]) -> dict[str, str]:
     return query
 
 
-def _query_texts(query: Any) -> Any:
-    """Return the parameters as texts: YAML reads an API version as a date or a number."""
-    if not isinstance(query, dict):
-        return query
-    return {name: str(value) if isinstance(value, (date, int, float)) else value for name, value in query.items()}
+def _text(value: Any) -> Any:
+    """Return a parameter as text: YAML reads an API version as a date or a number."""
+    return str(value) if isinstance(value, (date, int, float)) else value
 
 
 class Prices(BaseModel):
@@ -135,9 +133,7 @@ class ModelConfig(BaseModel):
     the header of the API."""
     headers: Annotated[dict[str, str], AfterValidator(_plain_headers)] = Field(default_factory=dict)
     """More headers of each request. `${NAME}` stands for an environment variable, which holds what is secret."""
-    query: Annotated[dict[str, str], BeforeValidator(_query_texts), AfterValidator(_plain_query)] = Field(
-        default_factory=dict
-    )
+    query: Annotated[dict[str, Annotated[str, BeforeValidator(_text)]], AfterValidator(_plain_query)] = Field({})
     """Query parameters of each request, such as api-version on Azure. They may hold no secret."""
     proxy: Annotated[str, AfterValidator(access.proxy_address)] | None = None
     """Address of the forward proxy, such as http://proxy:3128. None: HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the
@@ -201,11 +197,6 @@ class ModelConfig(BaseModel):
     @property
     def _key_header(self) -> str:
         return (self.key_header or ("x-api-key" if self.kind == "anthropic" else "authorization")).lower()
-
-    @property
-    def key_field(self) -> str:
-        """The field that says where the key comes from."""
-        return "key_command" if self.key_command else "key_env"
 
     @property
     def request_parameters(self) -> dict[str, Any]:

@@ -1,21 +1,20 @@
 """What the segments of a response store hold: their keys, in sorted tables or files, and sums of their usage.
 
-A key file is a Parquet file with row groups of up to 4,096 entries in ascending order of the keys. An entry has 64 bits
-of a key, and the number of its segment. Two keys may share these 64 bits; read the segment to be certain. The metadata
-of the file has the names of the segments, and the sums of their responses (`sum_usage`). A search reads the footer once
-and then the row groups that it needs; a process keeps what it has read. Files never change. They are not mapped into
-memory: where another node deletes a file of a shared folder, the next access to the map would end the process.
+A key file is a Parquet file with entries in ascending order of the keys. An entry has 64 bits of a key, and the number
+of its segment. Two keys may share these 64 bits; read the segment to be certain. The metadata of the file has the names
+of the segments, and the sums of their responses (`sum_usage`). A process reads a file whole, and once: files never
+change. They are not mapped into memory: where another node deletes a file of a shared folder, the next access to the
+map would end the process.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import orjson
@@ -30,12 +29,9 @@ from fdarx_core.storage.arrow_files import open_parquet
 
 Digests = NDArray[np.uint64]
 SegmentNumbers = NDArray[np.uint32]
-Entries = tuple[Digests, SegmentNumbers]
-"""Sorted keys, and the number of the segment of each."""
 
 SUFFIX = ".parquet"
 _SCHEMA = pa.schema([("key", pa.uint64()), ("segment", pa.uint32())])
-_ROW_GROUP_ROWS = 4096
 _HEXADECIMAL = re.compile(r"[0-9a-fA-F]{16}")
 
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "written_tokens")
@@ -77,10 +73,6 @@ def merge_usage(sums: Iterable[pa.Table]) -> pa.Table:
 class DamagedKeyFile(Exception):
     """A key file that is damaged, of another format, or gone. The argument says which of these."""
 
-    def __init__(self, location: Location, reason: str) -> None:
-        super().__init__(reason)
-        self.location, self.reason = location, reason
-
 
 def digest_keys(keys: Sequence[str]) -> Digests:
     """Return 64 bits of each key: its last 16 characters if they are hexadecimal digits, else a hash of the key."""
@@ -98,7 +90,7 @@ def _digest_key(key: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """Sorted keys of segments in memory. `usage` sums their responses, without segments copied from another store."""
+    """Sorted keys of segments. `usage` sums their responses, without segments copied from another store."""
 
     segment_names: Sequence[str]
     keys: Digests
@@ -119,78 +111,44 @@ class KeyTable:
 
     def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
         """Yield the position of each wanted key (ascending) that is in the table, with a segment that may hold it."""
-        for position, number in _matches((self.keys, self.numbers), wanted):
-            yield position, self.segment_names[number]
-
-    def entries(self) -> Entries:
-        return self.keys, self.numbers
-
-
-class KeyFile:
-    """A file of keys, with the methods of `KeyTable`. Raises DamagedKeyFile, here or when row groups are read."""
-
-    def __init__(self, location: Location) -> None:
-        self.location = location
-        self._metadata: pq.FileMetaData | None = None
-        with self._open() as file:
-            self._metadata = metadata = file.metadata
-            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-            self._first = np.array([group.column(0).statistics.min for group in groups], np.uint64)
-            self.count = metadata.num_rows
-            stored = file.schema_arrow.metadata
-            self.segment_names: list[str] = orjson.loads(stored[b"segments"])
-            self.usage = pa.Table.from_pylist(orjson.loads(stored[b"usage"]), EMPTY_USAGE.schema)
-        self._groups: dict[int, Entries] = {}
-
-    def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
-        # Equal keys may lie on both sides of the border between two row groups.
-        first_groups = np.maximum(np.searchsorted(self._first, wanted, "left") - 1, 0)
-        last_groups = np.searchsorted(self._first, wanted, "right") - 1
-        touched = np.union1d(first_groups[last_groups >= 0], last_groups[last_groups >= 0]).tolist()
-        missing = [group for group in touched if group not in self._groups]
-        if missing and self.location.is_remote:  # one long range takes less time than many short ones
-            missing = [group for group in range(missing[0], missing[-1] + 1) if group not in self._groups]
-        if missing:
-            with self._open() as file:
-                table = file.read_row_groups(missing)
-                ends = np.cumsum([file.metadata.row_group(group).num_rows for group in missing])[:-1]
-            keys, numbers = (np.split(table[name].to_numpy(), ends) for name in ("key", "segment"))
-            for group, group_keys, group_numbers in zip(missing, keys, numbers, strict=True):
-                self._groups[group] = group_keys, group_numbers
-        for group in touched:
-            start, stop = np.searchsorted(last_groups, group, "left"), np.searchsorted(first_groups, group, "right")
-            for position, number in _matches(self._groups[group], wanted[start:stop]):
-                yield int(start) + position, self.segment_names[number]
-
-    def entries(self) -> Entries:
-        with self._open() as file:
-            table = file.read()
-        return table["key"].to_numpy(), table["segment"].to_numpy()
-
-    @contextmanager
-    def _open(self) -> Iterator[Any]:
-        try:
-            with self.location.open_input() as stream:
-                yield open_parquet(stream, self.location, metadata=self._metadata, page_checksum_verification=True)
-        except StorageError:
-            if self.location.exists():
-                raise
-            raise DamagedKeyFile(self.location, "it is gone; another process has merged it") from None
-        except (pa.ArrowException, OSError, AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DamagedKeyFile(self.location, " ".join(str(error).split())) from None
+        indexes, positions = np.searchsorted(self.keys, wanted, "left"), np.arange(len(wanted))
+        while True:  # Each further pass finds the next segment of the same key.
+            is_match = indexes < self.count
+            is_match[is_match] = self.keys[indexes[is_match]] == wanted[positions[is_match]]
+            indexes, positions = indexes[is_match], positions[is_match]
+            if not len(indexes):
+                return
+            for position, number in zip(positions.tolist(), self.numbers[indexes].tolist(), strict=True):
+                yield position, self.segment_names[number]
+            indexes = indexes + 1
 
 
-KeySource: TypeAlias = KeyTable | KeyFile
+@dataclass(frozen=True, slots=True)
+class KeyFile(KeyTable):
+    """The keys of a file, all of which are in memory: 12 bytes each."""
+
+    location: Location
 
 
 @lru_cache(maxsize=64)
 def open_key_file(location: Location) -> KeyFile:
-    """Return a key file, opened once because a process may unpickle many stores. Raises as `KeyFile`."""
-    return KeyFile(location)
+    """Read a key file, once because a process may unpickle many stores. Raises DamagedKeyFile."""
+    try:
+        file = open_parquet(location.read_bytes(), location, page_checksum_verification=True)
+        table, stored = file.read(), file.schema_arrow.metadata
+        names, usage = (orjson.loads(stored[name]) for name in (b"segments", b"usage"))
+        keys, numbers = (table[name].to_numpy() for name in _SCHEMA.names)
+        return KeyFile(names, keys, numbers, pa.Table.from_pylist(usage, EMPTY_USAGE.schema), location)
+    except StorageError:
+        if location.exists():
+            raise
+        raise DamagedKeyFile("it is gone; another process has merged it") from None
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        raise DamagedKeyFile(" ".join(str(error).split())) from None
 
 
-def write_key_file(folder: Location, sources: Sequence[KeySource]) -> KeyFile:
-    """Merge sources of different segments into one file, whose name is a hash of the names of the segments.
+def write_key_file(folder: Location, sources: Sequence[KeyTable]) -> KeyFile:
+    """Merge tables of different segments into one file, whose name is a hash of the names of the segments.
 
     The file appears whole or not at all.
     """
@@ -200,29 +158,14 @@ def write_key_file(folder: Location, sources: Sequence[KeySource]) -> KeyFile:
     usage = merge_usage(source.usage for source in sources)
     schema = _SCHEMA.with_metadata({"segments": orjson.dumps(names), "usage": orjson.dumps(usage.to_pylist())})
     numbers_of = {name: number for number, name in enumerate(names)}
-    keys, numbers = list[Digests](), list[SegmentNumbers]()
-    for source in sources:
-        own_keys, own_numbers = source.entries()
-        keys.append(own_keys)
-        numbers.append(np.array([numbers_of[name] for name in source.segment_names], np.uint32)[own_numbers])
-    order = np.lexsort((np.concatenate(numbers), np.concatenate(keys)))
-    entries = pa.table([np.concatenate(keys)[order], np.concatenate(numbers)[order]], schema=schema)
-    options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    keys = np.concatenate([source.keys for source in sources])
+    numbers = np.concatenate(
+        [np.array([numbers_of[name] for name in source.segment_names], np.uint32)[source.numbers] for source in sources]
+    )
+    order = np.lexsort((numbers, keys))
+    keys, numbers = keys[order], numbers[order]
     with location.open_output() as stream:
-        pq.write_table(entries, stream, row_group_size=_ROW_GROUP_ROWS, **options)
-    open_key_file.cache_clear()  # it may have held a damaged file of this name
-    return open_key_file(location)
-
-
-def _matches(entries: Entries, wanted: Digests) -> Iterator[tuple[int, int]]:
-    """Yield the position of each wanted key that is in the entries, and the number of a segment, once per segment."""
-    keys, numbers = entries
-    indexes, positions = np.searchsorted(keys, wanted, "left"), np.arange(len(wanted))
-    while True:  # Each further pass finds the next segment of the same key.
-        is_match = indexes < len(keys)
-        is_match[is_match] = keys[indexes[is_match]] == wanted[positions[is_match]]
-        indexes, positions = indexes[is_match], positions[is_match]
-        if not len(indexes):
-            return
-        yield from zip(positions.tolist(), numbers[indexes].tolist(), strict=True)
-        indexes = indexes + 1
+        entries = pa.table([keys, numbers], schema=schema)
+        pq.write_table(entries, stream, compression="none", use_dictionary=False, write_page_checksum=True)
+    open_key_file.cache_clear()  # it may have held files that were merged
+    return KeyFile(names, keys, numbers, usage, location)

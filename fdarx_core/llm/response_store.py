@@ -26,7 +26,6 @@ from fdarx_core.llm.response_index import (
     USAGE_COLUMNS,
     DamagedKeyFile,
     KeyFile,
-    KeySource,
     KeyTable,
     digest_keys,
     merge_usage,
@@ -66,7 +65,7 @@ class _Index:
     unused: list[Location] = field(default_factory=list)
 
     @property
-    def sources(self) -> list[KeySource]:
+    def sources(self) -> list[KeyTable]:
         return [*self.files, *self.tables]
 
 
@@ -114,18 +113,13 @@ class ResponseStore:
         digests = digest_keys(listed)
         order = np.argsort(digests)
         ascending, positions = digests[order], order.tolist()
-        while True:
-            found: dict[str, list[str]] = defaultdict(list)
-            try:
-                for source in self._loaded().sources:
-                    for at, name in source.find(ascending):
-                        found[listed[positions[at]]].append(name)
-            except DamagedKeyFile as error:
-                self._set_aside(error)
-            else:
-                # of two segments with the same key, the first by name counts, in every process
-                own = {key: [self._own[key]] for key in listed if key in self._own}
-                return {key: sorted(names) for key, names in found.items()} | own
+        found: dict[str, list[str]] = defaultdict(list)
+        for source in self._loaded().sources:
+            for at, name in source.find(ascending):
+                found[listed[positions[at]]].append(name)
+        # of two segments with the same key, the first by name counts, in every process
+        own = {key: [self._own[key]] for key in listed if key in self._own}
+        return {key: sorted(names) for key, names in found.items()} | own
 
     def get(self, keys: Iterable[str]) -> dict[str, Response]:
         """Return the stored responses by key. A segment that is no longer readable counts as missing."""
@@ -195,17 +189,12 @@ class ResponseStore:
             place.delete()
         count = sum(table.count for table in index.tables)
         if sum(len(table.segment_names) for table in index.tables) > _FEW_SEGMENTS or count > _FEW_KEYS:
-            merged: list[KeySource] = list(index.tables)
+            merged: list[KeyTable] = list(index.tables)
             files = sorted(index.files, key=lambda file: file.count, reverse=True)
             while files and files[-1].count <= 2 * count:
                 count += files[-1].count
                 merged.append(files.pop())
-            try:
-                index = _Index([*files, write_key_file(self.root / _INDEX, merged)], [])
-            except DamagedKeyFile as error:
-                self._set_aside(error)
-                self.compact(prune=prune)
-                return
+            index = _Index([*files, write_key_file(self.root / _INDEX, merged)], [])
         self._index = index
         covered = {name for source in index.sources for name in source.segment_names}
         self._own = {key: name for key, name in self._own.items() if name not in covered}
@@ -227,12 +216,11 @@ class ResponseStore:
                 try:
                     opened.append(open_key_file(place))
                 except DamagedKeyFile as error:
-                    self._set_aside(error)
+                    _LOG.warning("%s is of no use, the keys of its segments are read from them: %s", place, error)
+                    self.ignored[f"{_INDEX}/{place.name}"] = str(error)
                     index.unused.append(place)
         left = {str(file).removeprefix(f"{self.root}/") for file in self.root.list(recursive=True)}
         for file in sorted(opened, key=lambda file: (-file.count, file.location)):
-            if f"{_INDEX}/{file.location.name}" in self.ignored:
-                continue
             if left.issuperset(file.segment_names):
                 index.files.append(file)
                 left -= set(file.segment_names)
@@ -255,20 +243,11 @@ class ResponseStore:
                 sums = [merge_usage([*sums, sum_usage(pa.concat_tables(counted, promote_options="default"))])]
         return KeyTable.of(segments, merge_usage(sums))
 
-    def _set_aside(self, error: DamagedKeyFile) -> None:
-        """Go on without a key file: its segments are read again."""
-        _LOG.warning("%s is of no use, the keys of its segments are read from them: %s", error.location, error.reason)
-        self.ignored[f"{_INDEX}/{error.location.name}"] = error.reason
-        self._index = self._carried = None
-        open_key_file.cache_clear()
-
     def _columns(self, names: Sequence[str], columns: list[str]) -> Iterator[tuple[str, pa.Table]]:
-        """Yield these columns of each of the segments that is readable; a few segments are in memory at a time."""
+        """Yield these columns of each of the segments that is readable."""
         with ThreadPoolExecutor(_READERS) as readers:
-            for start in range(0, len(names), _SEGMENTS_AT_ONCE):
-                batch = names[start : start + _SEGMENTS_AT_ONCE]
-                tables = readers.map(partial(self._read_columns, columns=columns), batch)
-                yield from ((name, table) for name, table in zip(batch, tables, strict=True) if table is not None)
+            tables = readers.map(partial(self._read_columns, columns=columns), names)
+            yield from ((name, table) for name, table in zip(names, tables, strict=True) if table is not None)
 
     def _read_columns(self, name: str, columns: list[str]) -> pa.Table | None:
         if not name.endswith(".parquet"):

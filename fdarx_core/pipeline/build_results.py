@@ -36,13 +36,12 @@ _NO_REPLY = "failed_request"
 _SETTING = f"^(?:{'|'.join(get_args(RoundTripSetting))}): "
 
 
-def audit_build(run: RunDirectory, splits: Splits, most: int = MOST_AUDITED) -> dict[str, Any]:
+def audit_build(run: RunDirectory, splits: Splits) -> dict[str, Any]:
     """Audit the questions of the test split of a run, and write the figures as `metrics.parquet`.
 
     Args:
         run: the build.
         splits: its splits.
-        most: the number of questions after which no further drug is audited.
 
     Returns:
         The audit as JSON values, for run.json. `note` says how many questions are audited where they are not all.
@@ -50,7 +49,7 @@ def audit_build(run: RunDirectory, splits: Splits, most: int = MOST_AUDITED) -> 
     Raises:
         StorageError: a part of the run can't be read.
     """
-    audited, note = _audited_labels(run, splits, most)
+    audited, note = _audited_labels(run, splits)
     questions = (
         row for part in run.parts("questions") for row in read_records(part, QuestionAnswer) if row.set_id in audited
     )
@@ -65,7 +64,7 @@ def audit_build(run: RunDirectory, splits: Splits, most: int = MOST_AUDITED) -> 
     return audit.summary() | {"note": note}
 
 
-def _audited_labels(run: RunDirectory, splits: Splits, most: int) -> tuple[set[str], str]:
+def _audited_labels(run: RunDirectory, splits: Splits) -> tuple[set[str], str]:
     """Return the labels of the test split whose questions are audited, and a note where they are not all.
 
     Drugs are taken in the order of a hash, with all their labels, because most questions recur on labels of one drug.
@@ -79,7 +78,7 @@ def _audited_labels(run: RunDirectory, splits: Splits, most: int) -> tuple[set[s
         of_drug[drug] += asked[set_id]
     questions, chosen = 0, set[str]()
     for drug in sorted(of_drug, key=lambda name: content_id("audit", name)):
-        if questions < most:
+        if questions < MOST_AUDITED:
             questions += of_drug[drug]
             chosen.add(drug)
     note = ""

@@ -69,6 +69,9 @@ class UploadIndexer:
         """End the process that waits for the next file."""
         self._parser.close()
 
+    __del__ = close
+    """Ray Serve calls this before it ends a replica."""
+
     async def add(self, place: str, client: str, name: str, data: bytes) -> UploadedDocuments:
         """Add the documents of a file to an index, as a new version of it.
 

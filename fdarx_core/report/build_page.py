@@ -239,10 +239,10 @@ def audit_panel(audit: Mapping[str, Any] | None) -> dict[str, Any] | None:
     tables = []
     for name, begins in _AUDIT_METRICS.items():
         rows = [(audit_row(one), one["failed"]) for one in audit["figures"] if one["metric"].startswith(begins)]
-        if measured := [(row, failed) for row, failed in rows if row.value]:
+        if measured := [(row, failed) for row, failed in rows if row["value"]]:
             title, note = (PAGE_WORDS[table][name] for table in ("audit_titles", "audit_notes"))
             tables.append({"name": name, "title": title, "note": note, "rows": measured})
-    missing = [row.reason for row in map(audit_row, audit["figures"]) if not row.value]
+    missing = [row["reason"] for row in map(audit_row, audit["figures"]) if not row["value"]]
     return {
         "failed": audit["failed"],
         "tables": tables,

@@ -12,7 +12,7 @@ from typing import Any
 from fdarx_core.records import LabelSummary, Passage, QuestionAnswer, Reject
 from fdarx_core.records.question_types import QUESTION_TYPES
 from fdarx_core.storage.errors import InputError, StorageError
-from fdarx_core.storage.hub import download_benchmark, is_on_hub
+from fdarx_core.storage.hub import SCHEME, download_benchmark
 from fdarx_core.storage.location import Location
 from fdarx_core.storage.published import (
     PublishedLabel,
@@ -96,7 +96,7 @@ def read_benchmark(address: str, split: SplitChoice = "test") -> Benchmark:
     Raises:
         StorageError: there is none, the build is not finished, or no question of the split can be read.
     """
-    if is_on_hub(address):
+    if address.startswith(SCHEME):
         folder, name, commit = download_benchmark(address)
         read = _Importer(*_published_files(folder, split), split).benchmark(name, address)
         read.about["commit"] = commit

@@ -28,6 +28,7 @@ _ROLES = ("generator", "reader", "judge")
 _PATHS = ("labels",)
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _MORE = "100K<n<1M"
+_AUDIT_COLUMNS = ("interval", "chance", "bound", "questions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ def dataset_card(tally: BenchmarkCounts, data: Sequence[DataFile], about: Mappin
         failed=audit.get("failed", []),
         audit_note=audit.get("note", ""),
         audit_rows=[
-            (row.name, row.value or f"not measured: {row.reason}", row.interval, row.chance, row.bound, row.questions)
+            (row["name"], row["value"] or f"not measured: {row['reason']}", *map(row.get, _AUDIT_COLUMNS))
             for row in map(audit_row, audit.get("figures", []))
         ],
         columns=COLUMNS,
@@ -183,27 +184,15 @@ def _feature(kind: pa.DataType) -> dict[str, Any]:
     return {"struct": _features(kind)} if pa.types.is_struct(kind) else {"dtype": str(kind)}
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """A figure of the artifact audit as text: "" for what it lacks, and `reason` says why it is not measured."""
+def audit_row(figure: Mapping[str, Any]) -> dict[str, str]:
+    """Return a figure of the artifact audit, as run.json has it, as text, with three decimals.
 
-    name: str
-    value: str
-    interval: str
-    chance: str
-    bound: str
-    questions: str
-    drugs: str
-    reason: str
-
-
-def audit_row(figure: Mapping[str, Any]) -> AuditRow:
-    """Return a figure of the artifact audit, as run.json has it, as text, with three decimals."""
-    value, low, high, chance, bound = (
-        "" if figure[name] is None else f"{figure[name]:.3f}" for name in ("value", "low", "high", "chance", "bound")
-    )
-    interval = f"[{low}, {high}]" if low and high else ""
+    What it lacks is "", and `reason` says why it is not measured.
+    """
+    names = ("value", "low", "high", "chance", "bound")
+    row = {name: "" if figure[name] is None else f"{figure[name]:.3f}" for name in names}
+    row["interval"] = f"[{row['low']}, {row['high']}]" if row["low"] and row["high"] else ""
     if figure.get("low_bound") is not None:
-        bound = f"{figure['low_bound']:.3f} to {bound}"
-    questions, drugs = (f"{figure[name]:,}" for name in ("rows", "clusters"))
-    return AuditRow(figure["name"], value, interval, chance, bound, questions, drugs, figure["reason"])
+        row["bound"] = f"{figure['low_bound']:.3f} to {row['bound']}"
+    row["questions"], row["drugs"] = (f"{figure[name]:,}" for name in ("rows", "clusters"))
+    return row | {name: figure[name] for name in ("name", "reason")}

@@ -22,18 +22,14 @@ from fdarx_core.storage.splits import SPLITS
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
 
-_SCHEME = "hf://"
+SCHEME = "hf://"
+"""What the address of a dataset on the hub begins with."""
 _PATTERNS = ["qa*.jsonl", "labels*.jsonl", "qa/*.jsonl", "labels/*.jsonl"]
 _FILES = {
     *(f"{config}/{split}.parquet" for config in CONFIGS for split in SPLITS),
     *(lines_file(kind, split) for kind in ("qa", "labels") for split in SPLITS),
 }
 """The names of the files that a benchmark can have."""
-
-
-def is_on_hub(address: str) -> bool:
-    """Return whether an address names a dataset on the hub."""
-    return address.startswith(_SCHEME)
 
 
 def download_benchmark(address: str) -> tuple[Location, str, str]:
@@ -50,8 +46,8 @@ def download_benchmark(address: str) -> tuple[Location, str, str]:
     Raises:
         StorageError: huggingface_hub is not installed, or the dataset cannot be read.
     """
-    repo, _, revision = address.removeprefix(_SCHEME).removeprefix("datasets/").rstrip("/").partition("@")
-    _check_name(repo, f"{_SCHEME}USER/NAME[@REVISION]")
+    repo, _, revision = address.removeprefix(SCHEME).removeprefix("datasets/").rstrip("/").partition("@")
+    _check_name(repo, f"{SCHEME}USER/NAME[@REVISION]")
     with _explained(f"read {address}", "the token in HF_TOKEN, or of `hf auth login`"):
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars

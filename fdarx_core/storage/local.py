@@ -59,12 +59,6 @@ def open_input(address: str) -> BinaryIO:
         return Path(address).open("rb")
 
 
-def read_range(address: str, start: int, stop: int) -> bytes:
-    with open_input(address) as stream, _explained("read", address):
-        stream.seek(start)
-        return stream.read(stop - start)
-
-
 @contextmanager
 def open_output(address: str) -> Iterator[BinaryIO]:
     temporary = str(Path(address).parent / f".tmp-{uuid4().hex}")

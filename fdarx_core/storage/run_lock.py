@@ -76,7 +76,7 @@ def folder_lock(place: Location) -> Iterator[Callable[[], bool]]:
     it for dead.
     """
     with ExitStack() as stack:
-        if not place.is_remote and _locked_in_turn(stack.enter_context(_open_lock_file(place))):
+        if not place.is_remote and _flock(stack.enter_context(_open_lock_file(place)), wait=True):
             yield lambda: True
             return
         owner = f"process {os.getpid()} on {socket.gethostname()}"
@@ -86,15 +86,6 @@ def folder_lock(place: Location) -> Iterator[Callable[[], bool]]:
             yield claim.is_held
         finally:
             claim.stop()
-
-
-def _locked_in_turn(stream: BinaryIO) -> bool:
-    """Wait for the lock of a file; return False where the file system has no locks."""
-    try:
-        _flock(stream, wait=True)
-    except (ImportError, OSError):
-        return False
-    return True
 
 
 def _conflict(root: Location, owner: str) -> RunConflict:
@@ -109,11 +100,11 @@ def _lock_file(root: Location, owner: str, epoch: Epoch) -> BinaryIO | None:
     """
     stream = _open_lock_file(root)
     try:
-        _flock(stream, wait=False)
+        locked = _flock(stream, wait=False)
     except BlockingIOError:
         with stream:
             raise _conflict(root, _lines(stream)[0]) from None
-    except (ImportError, OSError):
+    if not locked:
         stream.close()
         return None
     for token in _lines(stream)[1:]:  # workers of an ended job may live on
@@ -135,10 +126,17 @@ def _open_lock_file(place: Location) -> BinaryIO:
     return (Path(place.address) / _LOCK_FILE).open("a+b")
 
 
-def _flock(stream: BinaryIO, *, wait: bool) -> None:
-    import fcntl  # absent on some systems, where runs can still be read
+def _flock(stream: BinaryIO, *, wait: bool) -> bool:
+    """Lock a file; return False where there are no locks. Raises BlockingIOError where another process has it."""
+    try:
+        import fcntl  # absent on some systems, where runs can still be read
 
-    fcntl.flock(stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(stream, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

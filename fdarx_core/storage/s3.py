@@ -102,12 +102,6 @@ def open_input(address: str) -> BinaryIO:
     return io.BufferedReader(_ObjectReader(address), _BUFFER)
 
 
-def read_range(address: str, start: int, stop: int) -> bytes:
-    bucket, key = _split(address)
-    wanted = {"Bucket": bucket, "Key": key, "Range": f"bytes={start}-{stop - 1}"}
-    return with_retries("read", address, lambda: bytes(client().get_object(**wanted)["Body"].read()))
-
-
 @contextmanager
 def open_output(address: str) -> Iterator[BinaryIO]:
     with tempfile.TemporaryFile() as stream:

@@ -11,7 +11,7 @@ from typing import Any
 from fdarx_core.rag.flow import PHASES, RetrievalResult
 from fdarx_core.rag.gate import INSTRUCTIONS_WITHHELD, GateReport, repeats
 from fdarx_core.rag.gated_reply import AnswerPiece, CitedAnswer
-from fdarx_core.rag.query import RagQuery
+from fdarx_core.rag.query import RagQuery, Turn
 from fdarx_core.rag.strategies import STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import Citation, Response, SearchHit
@@ -111,7 +111,8 @@ class AnswerService:
         excluded = tuple(name for text in asked.exclude if (name := text.strip()))
         filter = (asked.filter or SearchFilter()).chunk_filter(excluded)
         log.corpus, log.strategy, log.retriever, log.postprocess = corpus.name, strategy, retriever, postprocess
-        return corpus, RagQuery(question, k, strategy, retriever, postprocess, candidates, filter, tuple(asked.turns()))
+        history = tuple(Turn(turn.question, turn.answer) for turn in asked.history)
+        return corpus, RagQuery(question, k, strategy, retriever, postprocess, candidates, filter, history)
 
     async def _no_match(self, corpus: ServedCorpus, query: RagQuery) -> ApiError:
         """Return the error where the filter leaves no passage, with names that are similar."""

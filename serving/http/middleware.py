@@ -260,19 +260,16 @@ class AdmissionMiddleware:
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared[:20]) > limit:
             raise too_large
-
-        async def read() -> bytes:
-            body = bytearray()
-            async for piece in request.stream():
-                body += piece
-                if len(body) > limit:
-                    raise too_large
-            return bytes(body)
-
+        body = bytearray()
         try:
-            return await asyncio.wait_for(read(), seconds)
-        except asyncio.TimeoutError:
+            async with asyncio.timeout(seconds):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > limit:
+                        raise too_large
+        except TimeoutError:
             raise ApiError(408, f"The request's body did not arrive within {seconds:g} s.", code="slow_body") from None
+        return bytes(body)
 
     async def _run(self, scope: Scope, body: bytes, send: Send, places: ConcurrencyLimiter, client: str) -> None:
         if not await places.acquire(client):

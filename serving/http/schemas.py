@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from fdarx_core.rag.comparison import AnswerColumn, AnswerGroup
 from fdarx_core.rag.gate import GateReport
-from fdarx_core.rag.query import TURNS, Turn
+from fdarx_core.rag.query import TURNS
 from fdarx_core.rag.section_differences import SectionDifference
 from fdarx_core.records import AnswerStatement, Chunk, NumberDifference, OtherLabel
 from fdarx_core.retrieval.index import ChunkFilter, FilterValue, NameCompletion
@@ -115,10 +115,6 @@ class SearchRequest(SearchOptions):
         description=f"The earlier turns of the conversation, oldest first; the last {TURNS} are read. A model then "
         "rewrites the question so that it stands alone; without a model it is searched as it is.",
     )
-
-    def turns(self) -> list[Turn]:
-        """Return the history."""
-        return [Turn(turn.question, turn.answer) for turn in self.history]
 
 
 class AnswerRequest(SearchRequest):

@@ -68,10 +68,9 @@ def asking(
     config: ModelConfig, run: Location, use: Callable[[Asker, BatchEndpoint], Awaitable[Any]], **limits: Any
 ) -> Any:
     """What `use` returns of an asker of one server in batches, which is closed after it."""
-    api = limits.pop("api", None)
 
     async def main() -> Any:
-        endpoint = BatchEndpoint(config, BatchRecords(run / "batches"), api=api)
+        endpoint = BatchEndpoint(config, BatchRecords(run / "batches"))
         asker = Asker({endpoint.name: endpoint}, ResponseStore(run / "responses"), **limits)
         try:
             return await use(asker, endpoint)
@@ -131,10 +130,11 @@ def test_the_requests_of_many_callers_make_one_batch_with_the_direct_replies(
     assert row["cost"] == pytest.approx(sum(config.prices.cost(one) for one in untimed(responses)) / 2)
 
 
-def test_a_batch_that_is_full_is_followed_by_another(task: Task[Any], run: Location, server: BatchServer) -> None:
-    api = OpenAIBatches()
-    api.max_requests = 25
-    assert {one.reason for one in ask(task, model(server), run, *NUMBERS, api=api)} == {""}
+def test_a_batch_that_is_full_is_followed_by_another(
+    task: Task[Any], run: Location, server: BatchServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenAIBatches, "max_requests", 25)
+    assert {one.reason for one in ask(task, model(server), run, *NUMBERS)} == {""}
     assert sorted(len(batch.items) for batch in server.batches.values()) == [10, 25, 25]
 
 

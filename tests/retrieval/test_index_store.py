@@ -194,7 +194,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
 
 def test_without_locks_processes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on S3 or on a file system without locks: by claims in the folder, also where a process died with one."""
-    monkeypatch.setattr(run_lock, "_locked_in_turn", lambda stream: False)
+    monkeypatch.setattr(run_lock, "_flock", lambda stream, wait: False)
     monkeypatch.setattr(run_lock, "HEARTBEAT_S", 0.2)
     monkeypatch.setattr(run_lock, "HEARTBEAT_TIMEOUT_S", 4.0)
     (tmp_path / ".claims").mkdir(parents=True)

@@ -58,12 +58,6 @@ def test_a_place_is_known_by_its_end(model: str, on_the_server: str) -> None:
     assert served(model=model).client_config("http://head:8000").model == on_the_server
 
 
-def test_cards_that_it_takes() -> None:
-    assert served(tensor_parallel=4, replicas=2).gpus == 8
-    assert served(tensor_parallel=2, replicas={"min": 1, "max": 4, "ongoing": 32}).gpus == 2
-    assert served(device="cpu", replicas=2).gpus == 0
-
-
 def test_a_directory_is_found_beside_its_file(tmp_path: Path) -> None:
     file = written(
         tmp_path, "{name: tiny, model: ./weights/tiny, context_length: 100, adapters: {path: ../runs/tuned}}"
