@@ -183,15 +183,12 @@ class McpServer:
             on_list_tools=list_tools,
             on_call_tool=self._call_tool,
         )
-        self._manager = StreamableHTTPSessionManager(
+        manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=settings.body_bytes
         )
-        self.run = self._manager.run
-
-    @property
-    def route(self) -> Route:
-        """POST /mcp. There is no GET: a server without sessions has nothing to send without being asked."""
-        return Route(PATH, self._manager.asgi_app, methods=["POST"])
+        self.run = manager.run
+        self.route = Route(PATH, manager.asgi_app, methods=["POST"])
+        """There is no GET: a server without sessions has nothing to send without being asked."""
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         """Return the result, or an error that says what to do, as the routes under /v1 do."""
