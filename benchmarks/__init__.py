@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from cyclopts import App, Parameter
 
@@ -38,12 +37,6 @@ def read_documents(paths: Sequence[str] = ()) -> list[bytes]:
     sources = find_sources(list(paths) or [str(PRESCRIPTION_LABELS)]).sources
     found = (document for source in sources for document in read_source(source))
     return [document[1] for document in found if not isinstance(document, Reject)]
-
-
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file of JSON lines."""
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def cpu_timed(call: Callable[[], T]) -> tuple[T, float]:

@@ -17,8 +17,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -34,14 +34,12 @@ from fdarx_core.pipeline.ray_executor import RayExecutor
 from fdarx_core.pipeline.steps import Part, run_steps
 from fdarx_core.storage import RunDirectory
 from jobs.ray_session import ray_session
-from tests.engine.serve_models import descendants
 
 BOUND = 0.60
 """The highest ratio of the flow's time on two CPUs to that of the loop."""
 _WARM_PARTS = 4
 DRIVER, WORKER, SYSTEM = "driver", "workers", "Ray's own processes"
 """What a process does. Ray's own processes are its raylet, GCS, agents and monitors."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def prepared(out: str, labels: str, executor: Executor, sample: int | None = None) -> Build:
@@ -112,26 +110,17 @@ def compare(folder: str, labels: str, cpus: int, sample: int | None, rounds: int
 
 def cpu_seconds() -> Counter[str]:
     """Return the CPU seconds so far of this process and of those of its descendants that are alive, by kind."""
+    import psutil  # of the models extra, or Ray's own
+
     found: Counter[str] = Counter()
-    for pid in (os.getpid(), *descendants(os.getpid())):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            found[_kind(pid)] += (int(fields[11]) + int(fields[12])) / _TICKS  # type: ignore[assignment]
-        except OSError:
-            continue
+    own = psutil.Process()
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            used, command = process.cpu_times(), " ".join(process.cmdline())
+            is_worker = "Agent" not in command if command.startswith("ray::") else "multiprocessing" in command
+            kind = WORKER if is_worker else SYSTEM
+            found[DRIVER if process == own else kind] += used.user + used.system
     return found
-
-
-def _kind(pid: int) -> str:
-    if pid == os.getpid():
-        return DRIVER
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return SYSTEM
-    if command.startswith("ray::"):
-        return SYSTEM if "Agent" in command else WORKER
-    return WORKER if "multiprocessing" in command else SYSTEM
 
 
 def main(*, labels: str = str(PRESCRIPTION_LABELS), cpus: int = 2, sample: int | None = None, rounds: int = 1) -> int:

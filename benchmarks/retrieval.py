@@ -23,16 +23,18 @@ from statistics import median
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from benchmarks import cpu_timed, json_lines, read_documents, run
+from benchmarks import cpu_timed, read_documents, run
 from fdarx_core.labels import parse_document
 from fdarx_core.retrieval import Collection, Queries, get_retriever, passage_search_text
 from fdarx_core.retrieval.lexical import tokenize
+from fdarx_core.storage import Location
+from fdarx_core.storage.tables import read_json_lines
 
 ROUNDS = 5
 LEAST_RANKING, LEAST_ALL = 10.0, 4.0
 K = 10
 QUESTIONS_PER_LABEL = 24
-QUESTIONS = Path(__file__).parent / "marked" / "label_evidence.jsonl"
+QUESTIONS = Location(Path(__file__).parent / "marked" / "label_evidence.jsonl")
 
 Tops = list[list[int]]
 Rank = Callable[[Sequence[str]], Tops]
@@ -66,7 +68,7 @@ def index_with_rank_bm25(texts: Sequence[str]) -> Rank:
 
 def real_labels() -> Iterator[LabelQuestions]:
     """Yield each fourth real label with questions by people, on any label."""
-    questions = [row["question"] for row in json_lines(QUESTIONS)]
+    questions = [line.row["question"] for line in read_json_lines(QUESTIONS)]
     rng = random.Random(0)
     for data in read_documents()[::4]:
         _, passages = parse_document(data)

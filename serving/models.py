@@ -96,7 +96,12 @@ def build(model: ServedModel) -> Application:
     ingress: dict[str, Any] = {"ingress_cls": openai_ingress(keyed=bool(model.key_env))}
     if model.key_env:
         ingress["ingress_extra_kwargs"] = {"key_env": model.key_env}
-    arguments = {"ingress_cls_config": ingress, "ingress_deployment_config": _ingress(model)}
+    # as many replicas as the engine, with the timeout of the clients
+    timeout = math.ceil(model.client_config("http://localhost").timeout_s)
+    variables = {**_job_variables(), **SERVE_DEFAULTS, "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(timeout)}
+    actors = {"num_cpus": INGRESS_CPUS, "runtime_env": {"env_vars": variables}}
+    deployment = {**_replicas(model), "ray_actor_options": actors}
+    arguments = {"ingress_cls_config": ingress, "ingress_deployment_config": deployment}
     try:
         return build_openai_app({"llm_configs": [LLMConfig(**_config(model))], **arguments})
     except ValidationError as error:
@@ -201,13 +206,6 @@ def _job_variables() -> dict[str, str]:
     import ray
 
     return dict(ray.get_runtime_context().runtime_env.get("env_vars", {}))
-
-
-def _ingress(model: ServedModel) -> dict[str, Any]:
-    """Return the options of the ingress: as many replicas as the engine, with the timeout of the clients."""
-    timeout = math.ceil(model.client_config("http://localhost").timeout_s)
-    variables = {**_job_variables(), **SERVE_DEFAULTS, "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(timeout)}
-    return {**_replicas(model), "ray_actor_options": {"num_cpus": INGRESS_CPUS, "runtime_env": {"env_vars": variables}}}
 
 
 # Ray's ingress of a model accepts all requests, and lists the model while its engine still loads the weights. The

@@ -318,7 +318,9 @@ class HttpEndpoint(AsyncEndpoint):
                         yield text
                 finally:
                     pending.latency_s = time.monotonic() - started
-                await _drain(events)
+                with suppress(Failure, TimeoutError):  # only a connection that was read to its end is used again
+                    async with asyncio.timeout(_CLOSING_S):
+                        await anext(events, None)
             note_completion(span, received.completion())
 
     def _response(self, pending: PendingRequest, completion: Completion) -> Response:
@@ -366,10 +368,3 @@ def _repair_turns(text: str, request: Request, fault: str) -> list[dict[str, str
 
 def _wrong_shape(what: str, content: bytes) -> Failure:
     return Failure(f"{TRANSIENT}wrong_shape", f"the {what} does not belong to this API: {error_message(content)}")
-
-
-async def _drain(events: AsyncGenerator[bytes, None]) -> None:
-    """Wait briefly for the end of a body: only a connection that was read to its end is used again."""
-    with suppress(Failure, TimeoutError):
-        async with asyncio.timeout(_CLOSING_S):
-            await anext(events, None)

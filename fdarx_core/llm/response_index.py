@@ -105,15 +105,11 @@ class KeyTable:
         order = np.lexsort((numbers, keys))
         return cls([name for name, _ in segments], keys[order], numbers[order], usage)
 
-    @property
-    def count(self) -> int:
-        return len(self.keys)
-
     def find(self, wanted: Digests) -> Iterator[tuple[int, str]]:
         """Yield the position of each wanted key (ascending) that is in the table, with a segment that may hold it."""
         indexes, positions = np.searchsorted(self.keys, wanted, "left"), np.arange(len(wanted))
         while True:  # Each further pass finds the next segment of the same key.
-            is_match = indexes < self.count
+            is_match = indexes < len(self.keys)
             is_match[is_match] = self.keys[indexes[is_match]] == wanted[positions[is_match]]
             indexes, positions = indexes[is_match], positions[is_match]
             if not len(indexes):

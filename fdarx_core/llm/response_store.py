@@ -52,7 +52,6 @@ _FEW_SEGMENTS, _FEW_KEYS = 16, 4096
 """Up to so many segments and keys are read anew by each process; more are worth a key file."""
 _MOST_OWN = 2**19
 """Keys that a process has written and remembers one by one; at more it writes a key file."""
-_SEGMENTS_PER_TABLE = 4096
 _SEGMENTS_AT_ONCE = 256
 
 
@@ -95,7 +94,7 @@ class ResponseStore:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__ | {"_cache": OrderedDict(), "_index": None}
         tables = self._index.tables if self._index else []
-        if len(self._own) + sum(table.count for table in tables) > _FEW_KEYS:
+        if len(self._own) + sum(len(table.keys) for table in tables) > _FEW_KEYS:
             return state | {"_carried": None, "_own": {}}
         if self._index:
             state["_carried"] = ([file.location for file in self._index.files], tables)
@@ -187,12 +186,12 @@ class ResponseStore:
         index = self._read_index()  # readers in other threads have the former index until the new one is whole
         for place in index.unused if prune else ():
             place.delete()
-        count = sum(table.count for table in index.tables)
+        count = sum(len(table.keys) for table in index.tables)
         if sum(len(table.segment_names) for table in index.tables) > _FEW_SEGMENTS or count > _FEW_KEYS:
             merged: list[KeyTable] = list(index.tables)
-            files = sorted(index.files, key=lambda file: file.count, reverse=True)
-            while files and files[-1].count <= 2 * count:
-                count += files[-1].count
+            files = sorted(index.files, key=lambda file: len(file.keys), reverse=True)
+            while files and len(files[-1].keys) <= 2 * count:
+                count += len(files[-1].keys)
                 merged.append(files.pop())
             index = _Index([*files, write_key_file(self.root / _INDEX, merged)], [])
         self._index = index
@@ -220,15 +219,13 @@ class ResponseStore:
                     self.ignored[f"{_INDEX}/{place.name}"] = str(error)
                     index.unused.append(place)
         left = {str(file).removeprefix(f"{self.root}/") for file in self.root.list(recursive=True)}
-        for file in sorted(opened, key=lambda file: (-file.count, file.location)):
+        for file in sorted(opened, key=lambda file: (-len(file.keys), file.location)):
             if left.issuperset(file.segment_names):
                 index.files.append(file)
                 left -= set(file.segment_names)
             else:  # another file covers these segments, or some are gone
                 index.unused.append(file.location)
-        names = sorted(left)
-        starts = range(0, len(names), _SEGMENTS_PER_TABLE)
-        index.tables = [self._table(names[start : start + _SEGMENTS_PER_TABLE]) for start in starts]
+        index.tables = [self._table(sorted(left))] if left else []
         return index
 
     def _table(self, names: Sequence[str]) -> KeyTable:

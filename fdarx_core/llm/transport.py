@@ -206,8 +206,6 @@ async def read_body(stream: aiohttp.StreamReader) -> bytes:
 class _CountedBytes:
     """Counts the bytes of a body as they arrive, and raises Failure for too many, or too many of white space."""
 
-    __slots__ = ("_blank", "_max_bytes", "_size")
-
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes, self._size, self._blank = max_bytes, 0, 0
 

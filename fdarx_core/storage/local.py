@@ -14,6 +14,9 @@ from uuid import uuid4
 
 from fdarx_core.storage.errors import REMEDIES, StorageError
 
+_DEVICE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Of a full or failing disk. Other errors while a file is open for writing come from the code that writes, and pass."""
+
 
 def exists(address: str) -> bool:
     return os.path.exists(address)  # noqa: PTH110 (Path.exists raises on names too long before Python 3.12)
@@ -81,13 +84,16 @@ def stage(address: str) -> Iterator[BinaryIO]:
         file.parent.mkdir(parents=True, exist_ok=True)
         stream = file.open("xb")
     try:
-        with _device_explained(address), stream:
+        with stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             file.unlink()
+        if isinstance(error, OSError) and error.errno in _DEVICE_ERRORS:
+            with _explained("write", address):
+                raise
         raise
 
 
@@ -146,15 +152,3 @@ def _explained(action: str, address: str) -> Iterator[None]:
     except OSError as error:
         remedy = REMEDIES["disk"].get(errno.errorcode.get(error.errno or 0, ""), "check the path and the disk")
         raise StorageError(f"cannot {action} {address}: {error.strerror or error}; {remedy}") from error
-
-
-@contextmanager
-def _device_explained(address: str) -> Iterator[None]:
-    """Explain the errors of a full or failing disk. Other errors come from the code that writes, and pass."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-            raise
-        with _explained("write", address):
-            raise
