@@ -91,7 +91,7 @@ def _check(service: ServiceConfig, retriever: str) -> None:
         ModelDirectories(reranker=service.reranker_model).of("reranker")
         check_installed("reranker")
     offered: dict[str, None] = {}
-    for loaded in CorpusStore(service.corpora, service.cosine_model).all():
+    for loaded in CorpusStore(service.corpora, service.cosine_model).loaded.values():
         corpus = loaded.corpus
         counts = f"{corpus.chunks} chunks of {corpus.documents} {corpus.kind}"
         print(f"{corpus.name}: {counts}, version {corpus.version}", file=sys.stderr)

@@ -254,23 +254,13 @@ class ReadyIngress:
         """Return the list of models of the next base, or a reply of status 503 in OpenAI's format."""
         from ray import serve
 
-        starting = await asyncio.to_thread(_deployments_that_start, serve.get_replica_context().app_name)
-        if starting:
+        status = await asyncio.to_thread(serve.status)
+        deployments = status.applications[serve.get_replica_context().app_name].deployments
+        if starting := [name for name, own in deployments.items() if "RUNNING" not in own.replica_states]:
             message = f"The model is not ready: {', '.join(starting)} has no running replica yet. Try again later."
             error = {"type": "service_unavailable", "message": message, "param": None, "code": "model_not_ready"}
             return JSONResponse({"error": error}, 503, {"Retry-After": "5"})
         return await super().models()  # type: ignore[misc]  # the next base is Ray's ingress
-
-
-def _deployments_that_start(application: str) -> list[str]:
-    from ray import serve
-
-    deployments = serve.status().applications[application].deployments
-    running = {
-        name: sum(count for state, count in deployment.replica_states.items() if state == "RUNNING")
-        for name, deployment in deployments.items()
-    }
-    return [name for name, count in running.items() if not count]
 
 
 def openai_ingress(*, keyed: bool) -> type[Any]:

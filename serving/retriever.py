@@ -27,7 +27,7 @@ from fdarx_core.specs.serve import ServiceConfig
 from fdarx_core.storage import Location, StorageError
 from fdarx_core.telemetry import flush
 from serving.batching import DynamicBatcher
-from serving.http.backend import ServedCorpus, Unavailable
+from serving.http.backend import ServedCorpus
 from serving.model_clients import ModelClients
 from serving.questions import QuestionAnswering
 
@@ -59,15 +59,9 @@ class CorpusStore:
         """
         self._places = {name: Location(place) for name, place in places.items()}
         self._directories = ModelDirectories(cosine=cosine_model)
-        self._loaded = {name: self._open(name) for name in places}
+        self.loaded = {name: self._open(name) for name in places}
         self._damaged: set[tuple[str, str]] = set()
         self._reloading = threading.Lock()
-
-    def __getitem__(self, name: str) -> LoadedCorpus:
-        return self._loaded[name]
-
-    def all(self) -> list[LoadedCorpus]:
-        return list(self._loaded.values())
 
     def encode(self, queries: Sequence[SearchQuery]) -> Vectors:
         """Return vectors of shape (queries, dimensions). Raises ModelMissing where there is no embedding model."""
@@ -83,7 +77,7 @@ class CorpusStore:
             return [changed for name in self._places if (changed := self._reload(name))]
 
     def _reload(self, name: str) -> LoadedCorpus | None:
-        present, version = self._loaded[name], ""
+        present, version = self.loaded[name], ""
         try:
             version = read_pointer(self._places[name])
             if (name, version) in self._damaged:
@@ -93,7 +87,7 @@ class CorpusStore:
             changed = replace(present, refused=str(error))
             if version and isinstance(error, IndexDamaged):
                 self._damaged.add((name, version))
-        self._loaded[name] = changed
+        self.loaded[name] = changed
         newly_refused = changed.refused and changed.refused != present.refused
         return changed if newly_refused or changed.index is not present.index else None
 
@@ -109,7 +103,7 @@ class CorpusStore:
     @cached_property
     def _encoder(self) -> SentenceEncoder:
         """The embedding model, with the instruction for questions of the first index that has vectors."""
-        indexes = [loaded.index for loaded in self.all()]
+        indexes = [loaded.index for loaded in self.loaded.values()]
         dense = [index for index in indexes if index.manifest.encoder is not None]
         return index_encoder((dense or indexes)[0], self._directories)
 
@@ -125,7 +119,8 @@ class RetrieverDeployment(QuestionAnswering):
         from serving.replicas import ReplicaWatch
 
         self._corpora = CorpusStore(config.corpora, config.cosine_model)
-        if any(loaded.index.needs_vectors(name) for loaded in self._corpora.all() for name in loaded.corpus.retrievers):
+        corpora = self._corpora.loaded.values()
+        if any(loaded.index.needs_vectors(name) for loaded in corpora for name in loaded.corpus.retrievers):
             self._corpora.encode([SearchQuery("", 1, is_question=True)])  # load the model before the first request
         self._encode = DynamicBatcher[SearchQuery, Vectors](
             lambda queries: list(self._corpora.encode(queries)), _MAX_ENCODED_PER_CALL
@@ -135,17 +130,16 @@ class RetrieverDeployment(QuestionAnswering):
         answerer_config = next((model for model in config.models if model.name == self.answerer), None)
         self.max_context_characters = context_budget(answerer_config)
         self.verifier = named_engine(config.http.verifier, self.answerer)
-        self._score = None
         running = asyncio.get_running_loop().create_task
         if reranker is not None:
             self._score, self._watch = reranker.score, ReplicaWatch(reranker.app_name)
             self._watching = running(self._watch.run())
-        for loaded in self._corpora.all():
+        for loaded in corpora:
             _record_version(loaded)
         self._polling = running(self._poll(config.poll_s))
 
     def index_of(self, corpus: str) -> IndexReader:
-        return self._corpora[corpus].index
+        return self._corpora.loaded[corpus].index
 
     async def encode(self, queries: Sequence[SearchQuery]) -> Vectors:
         return np.stack(await asyncio.gather(*(self._encode(query) for query in queries)))
@@ -153,24 +147,21 @@ class RetrieverDeployment(QuestionAnswering):
     async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
         from serving.backend import RERANKER, call
 
-        if self._score is None:
-            raise Unavailable(RERANKER, "the service was started without one")
         scores: list[float] = await call(self._watch, self._score, question, texts, part=RERANKER)
         return scores
 
     async def corpora(self) -> list[ServedCorpus]:
-        return [loaded.corpus for loaded in self._corpora.all()]
+        return [loaded.corpus for loaded in self._corpora.loaded.values()]
 
-    async def reload(self) -> list[ServedCorpus]:
-        """Open the versions that have been committed since; requests in progress keep theirs. Return the corpora."""
+    async def reload(self) -> None:
+        """Open the versions that have been committed since; requests in progress keep theirs."""
         self._tell(await asyncio.to_thread(self._corpora.reload))
-        return await self.corpora()
 
     async def _poll(self, poll_s: float) -> None:
         while True:
             await asyncio.sleep(poll_s)
-            self._tell(await asyncio.to_thread(self._corpora.reload))
-            for loaded in self._corpora.all():
+            await self.reload()
+            for loaded in self._corpora.loaded.values():
                 _record_version(loaded)  # Ray forgets a gauge that is not set again
 
     def __del__(self) -> None:

@@ -12,8 +12,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi import Path as PathParameter
+from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment, StrictUndefined
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
@@ -36,9 +38,9 @@ from serving.http.responses import (
     STREAMED,
     ApiError,
     EventStream,
-    add_error_handlers,
     error_responses,
     json_reply,
+    raise_api_error,
     sse_event,
 )
 from serving.http.schemas import (
@@ -211,7 +213,13 @@ def make_app(backend: RayServeBackend, settings: ServiceSettings, record: Record
     mcp = McpServer(backend, answers, settings)
     own_pages: dict[str, Any] = {"openapi_url": None, "docs_url": None, "redoc_url": None}
     app = FastAPI(
-        title="FDARx", version="1", description=_DESCRIPTION, lifespan=mcp.lifespan, redirect_slashes=False, **own_pages
+        title="FDARx",
+        version="1",
+        description=_DESCRIPTION,
+        lifespan=lambda _: mcp.run(),
+        redirect_slashes=False,
+        exception_handlers={RequestValidationError: raise_api_error, HTTPException: raise_api_error},
+        **own_pages,
     )
     for router in (
         answer_routes(answers),
@@ -226,7 +234,6 @@ def make_app(backend: RayServeBackend, settings: ServiceSettings, record: Record
     ):
         app.include_router(router)
     app.router.routes.append(mcp.route)
-    add_error_handlers(app)
     _complete_document(app.openapi(), settings)
     app.add_middleware(AdmissionMiddleware, settings=settings, record=record)
     app.add_middleware(HostMiddleware, settings=settings, record=record)
@@ -238,8 +245,6 @@ def make_app(backend: RayServeBackend, settings: ServiceSettings, record: Record
 def _complete_document(document: dict[str, Any], settings: ServiceSettings) -> None:
     """State this server's limits, keys and error format in the OpenAPI document, which FastAPI makes once."""
     schemas = document["components"]["schemas"]
-    for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own errors, which this service does not use
-        schemas.pop(name, None)
     document["paths"]["/v1/chat/completions"]["post"]["responses"].pop("422", None)
     for name in ("SearchRequest", "AnswerRequest"):
         schemas[name]["properties"]["question"]["maxLength"] = settings.longest_question

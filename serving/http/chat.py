@@ -156,7 +156,7 @@ def chat_routes(backend: RayServeBackend, service: AnswerService) -> APIRouter:
         """
         known = model_ids()
         if known and body.model not in known:
-            raise _unknown_model(body.model, known)
+            raise unknown_name_error(body.model, known, param="model", status=404, code="model_not_found")
         corpus, _, strategy = body.model.partition("/")
         options = (body.fdarx or SearchOptions()).model_copy(update={"strategy": strategy} if strategy else {})
         question, history = _conversation(body.messages)
@@ -186,7 +186,7 @@ def chat_routes(backend: RayServeBackend, service: AnswerService) -> APIRouter:
         """Return one of GET /v1/models."""
         known = model_ids()
         if model not in known:
-            raise _unknown_model(model, known)
+            raise unknown_name_error(model, known, param="model", status=404, code="model_not_found")
         return json_reply(_model(model))
 
     return router
@@ -302,9 +302,3 @@ def _usage(reply: dict[str, Any]) -> dict[str, int]:
 
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": _CREATED, "owned_by": "fdarx"}
-
-
-def _unknown_model(name: str, known: list[str]) -> ApiError:
-    error = unknown_name_error(name, known, param="model")
-    error.status, error.code = 404, "model_not_found"
-    return error

@@ -100,10 +100,8 @@ def feedback_routes(file: FeedbackFile) -> APIRouter:
 def _append(file: Path, line: bytes, limit: int) -> bool:
     """Append a line by one write, since several replicas may write to the file; return whether there was room."""
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        if line and os.fstat(descriptor).st_size + len(line) > limit:
-            return False
-        os.write(descriptor, line)
-        return True
-    finally:
-        os.close(descriptor)
+    with os.fdopen(descriptor, "ab", buffering=0) as lines:
+        has_room = lines.tell() + len(line) <= limit
+        if has_room:
+            lines.write(line)
+    return has_room

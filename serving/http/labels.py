@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from fdarx_core.rag.section_differences import section_differences
@@ -18,14 +19,27 @@ from serving.http.logs import RequestLog, request_log
 from serving.http.responses import ApiError, error_responses, json_reply
 from serving.http.schemas import ComparisonReply, SectionPassage, SectionReply, ShortText, reply_fields
 
-LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
-SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) of a section or subsection."
-LABEL_CORPUS = "A corpus of labels; by default the first."
+_LABEL = "The name of a drug, of which the newest label with the section is taken, or the set id of a label."
+_SECTION = "The LOINC code (34070-3), number (5.1) or title (Contraindications) of a section or subsection."
+_CORPUS = "A corpus of labels; by default the first."
 
-_Label = Annotated[ShortText, Query(min_length=1, description=LABEL)]
-_Section = Annotated[ShortText, Query(min_length=1, description=SECTION)]
-_Corpus = Annotated[ShortText | None, Query(description=LABEL_CORPUS)]
-_Whole = Annotated[bool, Query(description="Return under `differences` the sentences that are the same as well.")]
+
+class SectionQuery(BaseModel):
+    """A section of a label."""
+
+    label: ShortText = Field(min_length=1, description=_LABEL)
+    section: ShortText = Field(min_length=1, description=_SECTION)
+    corpus: ShortText | None = Field(None, description=_CORPUS)
+
+
+class ComparisonQuery(BaseModel):
+    """A section of two labels."""
+
+    first: ShortText = Field(min_length=1, description=_LABEL)
+    second: ShortText = Field(min_length=1, description="The other label, in the same way.")
+    section: ShortText = Field(min_length=1, description=_SECTION)
+    corpus: ShortText | None = Field(None, description=_CORPUS)
+    whole: bool = Field(False, description="Return under `differences` the sentences that are the same as well.")
 
 
 def label_routes(backend: RayServeBackend) -> APIRouter:
@@ -33,49 +47,33 @@ def label_routes(backend: RayServeBackend) -> APIRouter:
     router = APIRouter(prefix="/v1/sections", tags=["Labels"], responses=error_responses() | error_responses(404))
 
     @router.get("", response_model=SectionReply)
-    async def section(request: Request, label: _Label, section: _Section, corpus: _Corpus = None) -> Response:
+    async def section(request: Request, asked: Annotated[SectionQuery, Query()]) -> Response:
         """Return a section of a label."""
-        return json_reply(await section_reply(backend, label, section, corpus, request_log(request.scope)))
+        return json_reply(await section_reply(backend, asked, request_log(request.scope)))
 
     @router.get("/compared", response_model=ComparisonReply)
-    async def compared(
-        request: Request,
-        first: _Label,
-        second: _Label,
-        section: _Section,
-        corpus: _Corpus = None,
-        whole: _Whole = False,
-    ) -> Response:
+    async def compared(request: Request, asked: Annotated[ComparisonQuery, Query()]) -> Response:
         """Return the same section of two labels, with the sentences in which they differ."""
-        log = request_log(request.scope)
-        return json_reply(await comparison_reply(backend, first, second, section, corpus, log, whole=whole))
+        return json_reply(await comparison_reply(backend, asked, request_log(request.scope)))
 
     return router
 
 
-async def section_reply(
-    backend: RayServeBackend, label: str, section: str, corpus: str | None, log: RequestLog
-) -> dict[str, Any]:
+async def section_reply(backend: RayServeBackend, asked: SectionQuery, log: RequestLog) -> dict[str, Any]:
     """Return a SectionReply. Raises ApiError, Unavailable."""
-    return _reply(*await _find(backend, label, section, corpus, log))
+    return _reply(*await _find(backend, asked.label, asked.section, asked.corpus, log))
 
 
-async def comparison_reply(
-    backend: RayServeBackend,
-    first: str,
-    second: str,
-    section: str,
-    corpus: str | None,
-    log: RequestLog,
-    *,
-    whole: bool = False,
-) -> dict[str, Any]:
+async def comparison_reply(backend: RayServeBackend, asked: ComparisonQuery, log: RequestLog) -> dict[str, Any]:
     """Return a ComparisonReply. Raises ApiError, Unavailable."""
-    found = await asyncio.gather(*(_find(backend, label, section, corpus, log) for label in (first, second)))
+    labels = asked.first, asked.second
+    found = await asyncio.gather(*(_find(backend, label, asked.section, asked.corpus, log) for label in labels))
     texts = ["\n".join(chunk.text for chunk in chunks) for chunks, _ in found]
     names = [{chunks[0].drug, *names_of_label(SearchHit(chunks[0], 0.0).label)} - {""} for chunks, _ in found]
-    differences = await asyncio.to_thread(section_differences, texts[0], texts[1], names[0], names[1], whole=whole)
-    replies = [_reply(chunks, labels) for chunks, labels in found]
+    differences = await asyncio.to_thread(
+        section_differences, texts[0], texts[1], names[0], names[1], whole=asked.whole
+    )
+    replies = [_reply(chunks, count) for chunks, count in found]
     return {"first": replies[0], "second": replies[1], "differences": differences}
 
 

@@ -77,8 +77,6 @@ def open_request_log(file: Path) -> TextIO:
 
 def configure_request_log(stream: TextIO) -> None:
     """Send the request log, and nothing else, to a stream."""
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    LOGGER.handlers[:] = [handler]
+    LOGGER.handlers[:] = [logging.StreamHandler(stream)]
     LOGGER.setLevel(logging.INFO)
     LOGGER.propagate = False

@@ -5,8 +5,7 @@ Each request is complete in itself: the server keeps no sessions, so that any re
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +25,12 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.specs.serve import MAX_CONTEXTS, ServiceSettings
 from serving.backend import RayServeBackend
 from serving.http.answering import AnswerService, select_corpus
-from serving.http.labels import LABEL, LABEL_CORPUS, SECTION, comparison_reply, section_reply
+from serving.http.labels import ComparisonQuery, SectionQuery, comparison_reply, section_reply
 from serving.http.logs import RequestLog, request_log
 from serving.http.responses import error_reply, unknown_name_error, validation_error
 from serving.http.schemas import (
@@ -85,21 +83,12 @@ class NamesArguments(_Arguments):
     limit: int = Field(25, ge=1, le=100, description="Maximum number of names.")
 
 
-class SectionArguments(_Arguments):
+class SectionArguments(_Arguments, SectionQuery):
     """A section of a label."""
 
-    label: ShortText = Field(min_length=1, description=LABEL)
-    section: ShortText = Field(min_length=1, description=SECTION)
-    corpus: ShortText | None = Field(None, description=LABEL_CORPUS)
 
-
-class ComparisonArguments(_Arguments):
+class ComparisonArguments(_Arguments, ComparisonQuery):
     """A section of two labels."""
-
-    first: ShortText = Field(min_length=1, description=LABEL)
-    second: ShortText = Field(min_length=1, description="The other label, in the same way.")
-    section: ShortText = Field(min_length=1, description=SECTION)
-    corpus: ShortText | None = Field(None, description=LABEL_CORPUS)
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,7 @@ def _tools(backend: RayServeBackend, service: AnswerService) -> dict[str, _Tool]
             "An exact lookup: if there is no such label or section, the error names those that there are.",
             SectionArguments,
             SectionReply,
-            lambda arguments, log: section_reply(backend, log=log, **dict(arguments)),
+            lambda arguments, log: section_reply(backend, arguments, log),
         ),
         "answer_with_citations": _Tool(
             "Answer a question with citations",
@@ -171,13 +160,13 @@ def _tools(backend: RayServeBackend, service: AnswerService) -> dict[str, _Tool]
             "Return the same section of two drugs or two labels, and the sentences in which they differ.",
             ComparisonArguments,
             ComparisonReply,
-            lambda arguments, log: comparison_reply(backend, log=log, **dict(arguments)),
+            lambda arguments, log: comparison_reply(backend, arguments, log),
         ),
     }
 
 
 class McpServer:
-    """The MCP server of one application. `lifespan` must be running while `route` is served."""
+    """The MCP server of one application. `run` must be entered while `route` is served."""
 
     def __init__(self, backend: RayServeBackend, service: AnswerService, settings: ServiceSettings) -> None:
         self._tools = _tools(backend, service)
@@ -194,20 +183,12 @@ class McpServer:
             on_list_tools=list_tools,
             on_call_tool=self._call_tool,
         )
-        self._manager = StreamableHTTPSessionManager(
+        manager = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=settings.body_bytes
         )
-
-    @property
-    def route(self) -> Route:
-        """POST /mcp. There is no GET: a server without sessions has nothing to send without being asked."""
-        return Route(PATH, self._manager.asgi_app, methods=["POST"])
-
-    @asynccontextmanager
-    async def lifespan(self, _: ASGIApp) -> AsyncGenerator[None, None]:
-        """Run the tasks of requests that are in progress."""
-        async with self._manager.run():
-            yield
+        self.run = manager.run
+        self.route = Route(PATH, manager.asgi_app, methods=["POST"])
+        """There is no GET: a server without sessions has nothing to send without being asked."""
 
     async def _call_tool(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         """Return the result, or an error that says what to do, as the routes under /v1 do."""

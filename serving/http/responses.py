@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 import orjson
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -111,10 +111,12 @@ class ApiError(Exception):
         return Response(orjson.dumps(self.body), self.status, self.headers, media_type="application/json")
 
 
-def unknown_name_error(name: str, known: Sequence[str], *, param: str) -> ApiError:
+def unknown_name_error(
+    name: str, known: Sequence[str], *, param: str, status: int = 422, code: str = "unknown"
+) -> ApiError:
     """Return the error for an unknown name, which lists the known ones."""
     names = ", ".join(known) or "none"
-    return ApiError(422, f"There is no {param} {name[:60]!r}; there is: {names}.", param=param, code="unknown")
+    return ApiError(status, f"There is no {param} {name[:60]!r}; there is: {names}.", param=param, code=code)
 
 
 def busy_error(why: str, seconds: float = 1.0, status: int = 503) -> ApiError:
@@ -164,13 +166,8 @@ def error_reply(error: Exception, scope: Scope, *, log_questions: bool) -> ApiEr
     return reply
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Make the application raise ApiError, which the middleware replies to, for the errors of FastAPI's own."""
-    for kind in (RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _raise_api_error)
-
-
-async def _raise_api_error(request: Request, error: Exception) -> Response:
+async def raise_api_error(request: Request, error: Exception) -> Response:
+    """Raise ApiError, which the middleware replies to, for the errors of FastAPI's own."""
     path = request.url.path[:100]
     if isinstance(error, RequestValidationError):
         raise validation_error(error.errors())

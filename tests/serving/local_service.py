@@ -157,7 +157,7 @@ class LocalBackend(QuestionAnswering):
     cancelled: Counter[str] = field(default_factory=Counter)
 
     def opened(self, corpus: str) -> IndexReader:
-        return self.store[corpus].index if self.store and corpus in self.places else opened(corpus)
+        return self.store.loaded[corpus].index if self.store and corpus in self.places else opened(corpus)
 
     async def add_documents(self, corpus: str, client: str, name: str, data: bytes) -> UploadedDocuments:
         assert self.store
