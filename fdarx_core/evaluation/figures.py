@@ -17,15 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from fdarx_core.evaluation.bootstrap import (
-    FLIPS,
-    RESAMPLES,
-    SliceSums,
-    estimate_sums,
-    paired_differences,
-    slice_sums,
-    with_holm,
-)
+from fdarx_core.evaluation.bootstrap import FLIPS, RESAMPLES, estimate_sums, paired_differences, slice_sums, with_holm
 from fdarx_core.evaluation.metrics import (
     ANSWERABLE,
     HALLUCINATIONS,
@@ -37,7 +29,7 @@ from fdarx_core.evaluation.metrics import (
 )
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels.loinc import TOPICS
-from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
+from fdarx_core.records import Difference, Figure, SettingProgress
 from fdarx_core.records.question_types import QUESTION_TYPES, UNANSWERABLE_TYPES
 
 
@@ -139,31 +131,24 @@ def cell_figures(
     for by, name, mask in subgroups(columns, edges):
         listed = [*by_subgroup, *([HALLUCINATIONS] if by == "category" else [])]
         named += [(by, name, (metrics[metric], mask)) for metric in listed if metric in metrics]
-    estimates = _with_undecided(slice_sums(columns, [piece for *_, piece in named]), seed, resamples)
-    return [
-        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, estimated)
-        for (by, name, (metric, _)), estimated in zip(named, estimates, strict=True)
-        if estimated.rows or estimated.unscored
-    ]
-
-
-def _with_undecided(sums: Sequence[SliceSums], seed: int, resamples: int) -> list[Estimate]:
-    """Return the estimates; intervals of metrics that rest on grades include every value of the missing grades.
-
-    Where grades are missing, the lower bound counts these answers as 0, and the upper bound as 1. One call estimates
-    all sums, so that they share their bootstrap samples. Source: Horowitz and Manski 2000.
-    """
+    sums = slice_sums(columns, [piece for *_, piece in named])
+    # Metrics that rest on grades: where grades are missing, the lower bound counts these answers as 0, and the upper
+    # bound as 1. One call estimates all sums, so that they share their samples. Source: Horowitz and Manski 2000.
     affected = [
         at for at, part in enumerate(sums) if part.metric.name in JUDGED and part.unscored.any() and part.rows.any()
     ]
     filled = [sums[at].taking_unscored_as(value) for at in affected for value in (0.0, 1.0)]
     estimates = estimate_sums([*sums, *filled], seed=seed, resamples=resamples)
-    widened, bounds = estimates[: len(sums)], estimates[len(sums) :]
+    estimates, bounds = estimates[: len(sums)], estimates[len(sums) :]
     for at, *extremes in zip(affected, bounds[::2], bounds[1::2], strict=True):
-        lows = [bound.low for bound in (widened[at], *extremes) if bound.low is not None]
-        highs = [bound.high for bound in (widened[at], *extremes) if bound.high is not None]
-        widened[at] = replace(widened[at], low=min(lows, default=None), high=max(highs, default=None))
-    return widened
+        lows = [bound.low for bound in (estimates[at], *extremes) if bound.low is not None]
+        highs = [bound.high for bound in (estimates[at], *extremes) if bound.high is not None]
+        estimates[at] = replace(estimates[at], low=min(lows, default=None), high=max(highs, default=None))
+    return [
+        Figure.of(metric.name, {**key._asdict(), "group_by": by, "group": name}, estimated)
+        for (by, name, (metric, _)), estimated in zip(named, estimates, strict=True)
+        if estimated.rows or estimated.unscored
+    ]
 
 
 CellPair = tuple[CellKey, CellKey]

@@ -142,15 +142,9 @@ def rouge(prediction: str, references: Sequence[str]) -> tuple[float, float, flo
     Raises `ValueError` without a reference.
     """
     scorer = _rouge_scorer(_KINDS, _stems)
-    found = [scorer.score(reference, prediction) for reference in _require_references(references)]
+    found = [scorer.score(reference, prediction) for reference in references]
     unigram, two, longest = (max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS)
     return unigram, two, longest
-
-
-def _require_references(references: Sequence[str]) -> Sequence[str]:
-    if not references:
-        raise ValueError("no reference to compare with; answers without one have no overlap")
-    return references
 
 
 def bleu_4(prediction: str, references: Sequence[str]) -> float:
@@ -163,7 +157,7 @@ def bleu_4(prediction: str, references: Sequence[str]) -> float:
     tokens, smoothing = treebank_tokens(prediction), SmoothingFunction().method1
     found = (
         float(sentence_bleu([treebank_tokens(reference)], tokens, smoothing_function=smoothing)) if tokens else 0.0
-        for reference in _require_references(references)
+        for reference in references
     )
     return max(min(1.0, value) for value in found)
 

@@ -115,14 +115,6 @@ def table_text(grid: ResultTable, width: int = 100) -> str:
 
     Columns that do not fit beside each other follow below, with the rows' names again.
     """
-    notes = [line for note in grid.notes for line in wrap(note, width)]
-    return "\n".join(
-        [*wrap(grid.title, width), "", "\n\n".join(_blocks(grid, width)), *([""] if notes else []), *notes]
-    )
-
-
-def _blocks(grid: ResultTable, width: int) -> list[str]:
-    """Return the table in texts: as many columns beside each other as fit."""
     import pandas as pd  # takes longer to import than most commands without a table
 
     cells = [[with_bounds(entry) for entry in entries] for _, entries in grid.rows]
@@ -137,7 +129,8 @@ def _blocks(grid: ResultTable, width: int) -> list[str]:
         else:
             first = last - 1
             texts.append(frame.iloc[:, first:last].to_string())
-    return texts
+    notes = [line for note in grid.notes for line in wrap(note, width)]
+    return "\n".join([*wrap(grid.title, width), "", "\n\n".join(texts), *([""] if notes else []), *notes])
 
 
 BASELINE = "baseline"

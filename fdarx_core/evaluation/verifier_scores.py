@@ -17,7 +17,7 @@ from fdarx_core.evaluation.metrics import Mask, Metric, Numbers, ScoreColumns, d
 from fdarx_core.evaluation.tables import ResultTable, build_table, table_text
 from fdarx_core.records import Figure, content_id
 from fdarx_core.storage import Location, StorageError
-from fdarx_core.storage.tables import read_json_lines
+from fdarx_core.storage.tables import read_json_lines, text_at
 from fdarx_core.verify import TextPair, Verdict, open_engine, verify
 
 MARKS = ("supported", "contradicted", "unsupported", "not_supported")
@@ -64,15 +64,14 @@ def read_marked_pairs(file: Location) -> list[MarkedPair]:
         where, row = line.place, line.row
         if line.fault:
             raise StorageError(f"{where} is no JSON object with text, statement and mark: {line.fault}")
-        values = {name: next((row[key] for key in keys if row.get(key)), None) for name, keys in _FIELDS.items()}
+        values = {name: text_at(row, *keys) for name, keys in _FIELDS.items()}
         for name, keys in _FIELDS.items():
-            if not isinstance(values[name], str):
+            if not values[name]:
                 raise StorageError(f"{where} has no {name}; give it in a field {', '.join(keys[:-1])} or {keys[-1]}")
-        mark = _MARK_OF.get(str(values["mark"]).lower())
+        mark = _MARK_OF.get(values["mark"].lower())
         if mark is None:
             raise StorageError(f"{where} has the unknown mark {values['mark']!r}; marks are {', '.join(MARKS)}")
-        text, statement = str(values["text"]), str(values["statement"])
-        found.append(MarkedPair(text, statement, mark, source, str(row.get("drug") or "")))
+        found.append(MarkedPair(values["text"], values["statement"], mark, source, text_at(row, "drug")))
     if not found:
         raise StorageError(f"{file} has no marked pairs; give JSON lines with text, statement and mark")
     return found

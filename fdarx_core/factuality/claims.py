@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -39,12 +39,8 @@ _SAME = {sign: f"[{re.escape(group)}]" for group in _ALIKE for sign in group}
 _CITATION = re.compile(r"\s*\[(?:PASSAGE_)?\d+(?:\s*[,;–-]\s*(?:PASSAGE_)?\d+)*\]")
 
 
-class _ClaimSpan(NamedTuple):
-    """A claim at `answer[start:end]`, and how it reads without context."""
-
-    start: int
-    end: int
-    resolved: str
+_Span = tuple[int, int, str]
+"""The start and end of a claim in the answer, and how it reads without context."""
 
 
 def claims_of(answer: CheckedAnswer) -> list[Claim]:
@@ -56,15 +52,14 @@ def claims_of(answer: CheckedAnswer) -> list[Claim]:
     """
     if answer.outcome in ("refused", "failed") or declines(answer.answer):
         return []
-    found: dict[str, _ClaimSpan] = {}
+    found: dict[str, _Span] = {}
     for line in re.finditer(r".+", answer.answer):
         for start, end in sentence_spans(line[0], "answer"):
             mark = LIST_ITEM.match(line[0], start, end)
             start = mark.end() if mark else start
             resolved = " ".join(_CITATION.sub("", line[0][start:end]).split())
             if any(character.isalpha() for character in resolved) and not resolved.endswith("?"):
-                span = _ClaimSpan(line.start() + start, line.start() + end, resolved)
-                found.setdefault(resolved.casefold(), span)
+                found.setdefault(resolved.casefold(), (line.start() + start, line.start() + end, resolved))
     return _numbered(answer, found.values())
 
 
@@ -80,18 +75,18 @@ def read_claims(answer: CheckedAnswer, response: Response) -> list[Claim]:
     the first place after the claim before it is used. Raises Unparsable as `Task.parse` does, and with the reason
     quote_not_found if a quote is not in the answer, or overlapping_quotes if two quotes overlap.
     """
-    taken = list[_ClaimSpan]()
+    taken = list[_Span]()
     for claim in EXTRACT_CLAIMS.parse(response).claims:
         places = [found.span() for found in quote_pattern(claim.quote).finditer(answer.answer)]
         if not places:
             raise Unparsable("quote_not_found", f"no part of the answer: {claim.quote[:120]!r}")
-        free = [place for place in places if not any(place[0] < span.end and span.start < place[1] for span in taken)]
+        free = [place for place in places if not any(place[0] < end and start < place[1] for start, end, _ in taken)]
         if not free:
             raise Unparsable("overlapping_quotes", f"shares letters with another quote: {claim.quote[:120]!r}")
-        past = taken[-1].end if taken else 0
+        past = taken[-1][1] if taken else 0
         start, end = next((place for place in free if place[0] >= past), free[0])
-        taken.append(_ClaimSpan(start, end, claim.claim))
-    return _numbered(answer, sorted(taken, key=lambda span: span.start))
+        taken.append((start, end, claim.claim))
+    return _numbered(answer, sorted(taken))
 
 
 def quote_pattern(quote: str) -> re.Pattern[str]:
@@ -105,17 +100,17 @@ def quote_pattern(quote: str) -> re.Pattern[str]:
     return re.compile(first + r"\s+".join(words) + last)
 
 
-def _numbered(answer: CheckedAnswer, spans: Iterable[_ClaimSpan]) -> list[Claim]:
+def _numbered(answer: CheckedAnswer, spans: Iterable[_Span]) -> list[Claim]:
     """Return spans, in order, as claims of the answer."""
     return [
         Claim(
-            id=content_id("claim", answer.id, str(span.start), str(span.end)),
+            id=content_id("claim", answer.id, str(start), str(end)),
             answer_id=answer.id,
             number=number,
-            start=span.start,
-            end=span.end,
-            text=answer.answer[span.start : span.end],
-            resolved=span.resolved,
+            start=start,
+            end=end,
+            text=answer.answer[start:end],
+            resolved=resolved,
         )
-        for number, span in enumerate(spans)
+        for number, (start, end, resolved) in enumerate(spans)
     ]

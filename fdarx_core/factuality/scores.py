@@ -9,8 +9,8 @@ from math import isclose, isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fdarx_core.evaluation.metrics import Numbers
 from fdarx_core.evaluation.similarity import TOKEN_F1, bleu_4, rouge
 from fdarx_core.factuality.evidence.sources import K
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
@@ -217,8 +217,6 @@ def _share_supported(counts: Counter[str], method: ScoringMethod, denied: int = 
         return FEW_DECIDED
     return counts[SUPPORTED] / (decided + denied)
 
-
-Numbers = NDArray[np.float64]
 
 FAILED = "failed"
 NO_CLAIMS = "no_claims"

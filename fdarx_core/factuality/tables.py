@@ -87,7 +87,8 @@ def tables(
     ]
     for table in judged:
         table.notes += engine_notes(rows.method)
-    return [table for table in (overlap_table(figures), *judged, flags_table(figures)) if table.rows]
+    overlap = _by_model("Table 1. ROUGE-L by dataset", figures, [("ROUGE-L", "rouge_l")])  # Source: FAS Table 1
+    return [table for table in (overlap, *judged, flags_table(figures)) if table.rows]
 
 
 def engine_notes(method: ScoringMethod) -> list[str]:
@@ -96,11 +97,6 @@ def engine_notes(method: ScoringMethod) -> list[str]:
         _note("engine", method=method, name=name, measured=measured_note(name, method.measured.get(name)))
         for name in filter(None, (method.engine, method.compared))
     ]
-
-
-def overlap_table(figures: Sequence[Figure]) -> ResultTable:
-    """Return ROUGE-L of each model on each dataset. Source: FAS Table 1."""
-    return _by_model("Table 1. ROUGE-L by dataset", figures, [("ROUGE-L", "rouge_l")])
 
 
 def support_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
@@ -149,11 +145,9 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
     """Return the differences of models on their common questions. Source: FAS §5.1."""
     kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
-
-    def pair_name(pair: Difference) -> str:
-        return joined(f"{pair.first['model']} − {pair.second['model']}", pair.keys["setting"])
-
-    cells: Cells = [(pair_name(difference), _key(difference), difference) for difference in kept]
+    cells: Cells = [
+        (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
+    ]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
 
@@ -204,11 +198,7 @@ def thresholds_table(
     correlations: Sequence[Figure], differences: Sequence[Difference], method: ScoringMethod, against: str
 ) -> ResultTable:
     """Return ρ of FAS by threshold, and the change from that of the run. Source: FAS Table 5."""
-    kept = [
-        figure
-        for figure in select(correlations, method.fas, against=against, type=ALL, model=ALL)
-        if figure.keys["configuration"] == FULL
-    ]
+    kept = select(correlations, method.fas, against=against, configuration=FULL, type=ALL, model=ALL)
     kept.sort(key=lambda figure: float(figure.keys["threshold"]))
     title = f"Table 5. Thresholds: ρ of {fas_title(method)} with {AGAINST[against]}"
     table = _changes(title, "Threshold", kept, differences, against)

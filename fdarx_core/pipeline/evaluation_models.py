@@ -17,7 +17,7 @@ from fdarx_core.pipeline.evaluation_steps import EvaluationSetup, read_equivalen
 from fdarx_core.pipeline.executor import Call, Executor, PartProgress
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.records import Passage, Prediction, QuestionAnswer, Ranking, RetrievalScore
-from fdarx_core.retrieval.encoders import Vectors, WindowVectors
+from fdarx_core.retrieval.encoders import HeadedText, Vectors, WindowVectors
 from fdarx_core.retrieval.lexical import Mask, RankedList, top_k
 from fdarx_core.retrieval.models import ModelDirectories
 from fdarx_core.retrieval.retrievers import (
@@ -26,7 +26,6 @@ from fdarx_core.retrieval.retrievers import (
     Retriever,
     VectorSearch,
     get_retriever,
-    headed_passage,
     load_encoder,
     load_reranker,
     needs_reranker,
@@ -96,7 +95,9 @@ class PartEncoder:
     def encode(self, part: int) -> int:
         """Write the vectors of a part; returns how many passages it has."""
         labels = read_items(self._parts, part)
-        passages = self._encoder.encode_passages([headed_passage(row) for label in labels for row in label.passages])
+        passages = self._encoder.encode_passages(
+            [HeadedText(row.section_path, row.text) for label in labels for row in label.passages]
+        )
         questions = self._encoder.encode_questions([row.question for label in labels for row in label.questions])
         values = pa.array(np.concatenate([passages.rows, questions]).astype(np.float32).ravel())
         of_passages = np.repeat(np.arange(len(passages)), passages.counts)

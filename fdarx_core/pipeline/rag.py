@@ -26,7 +26,7 @@ from fdarx_core.pipeline.rag_steps import (
 from fdarx_core.pipeline.steps import Part, Resource, Stage
 from fdarx_core.rag.metrics import differences, figures, summarize_usage, title_figures
 from fdarx_core.rag.query import POSTPROCESSORS
-from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.rag.tables import ComparisonNames, paper_tables, usage_table
 from fdarx_core.records import Difference, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, Reject, TitleRank
 from fdarx_core.report.rag_page import rag_page, rag_sentence
@@ -101,9 +101,8 @@ class RagEvaluation(PipelineJob):
 def comparison_names(config: Mapping[str, Any]) -> ComparisonNames:
     """Return the names in tables, by the configuration of a run; `main` is the used post-processing that comes first in
     the paper."""
-    known = STRATEGIES | ABLATIONS
     return ComparisonNames(
-        strategies={name: known[name].title(config["candidates"]) for name in config["strategies"]},
+        strategies={name: ALL_STRATEGIES[name].title(config["candidates"]) for name in config["strategies"]},
         postprocessors={name: POSTPROCESSORS[name] for name in config["postprocess"]},
         main=next(name for name in POSTPROCESSORS if name in config["postprocess"]),
         judge=config["judge"],

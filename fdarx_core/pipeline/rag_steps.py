@@ -31,7 +31,7 @@ from fdarx_core.rag.search import (
     index_encoder,
     search_index,
 )
-from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.rag.tasks import RAG_RULES_VERSION, RAG_TASKS
 from fdarx_core.records import AbsentDrug, RagAnswer, RagQuestion, RagScore, Response, SearchHit, TitleRank
 from fdarx_core.retrieval.index import ChunkFilter, IndexReader
@@ -94,7 +94,7 @@ class RagSetup:
     def used(self) -> dict[str, ModelConfig]:
         """The models that the comparison asks."""
         roles: set[Role] = {"answerer", "judge"}
-        roles |= {role for name in self.strategies if (role := (STRATEGIES | ABLATIONS)[name].role)}
+        roles |= {role for name in self.strategies if (role := ALL_STRATEGIES[name].role)}
         if "score" in self.postprocessors:
             roles.add("scorer")
         asked = {self.roles[role] for role in roles}

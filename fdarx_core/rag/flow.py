@@ -25,7 +25,7 @@ from fdarx_core.rag.comparison import (
 )
 from fdarx_core.rag.query import TURNS, RagQuery, Turn
 from fdarx_core.rag.search import RagBackend, SearchQuery, TaskCall, pool_candidates
-from fdarx_core.rag.strategies import STRATEGIES, Strategy
+from fdarx_core.rag.strategies import ALL_STRATEGIES, Strategy
 from fdarx_core.rag.tasks import QUESTION_SCOPE, SCORE_CHUNK, STANDALONE_QUESTION
 from fdarx_core.records import AbsentDrug, Response, SearchHit
 from fdarx_core.telemetry import span
@@ -140,8 +140,9 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
     if not (query.filter.any_drug or query.filter.chooses_labels):
         found, absent = await all_done([backend.find_drugs([question]), backend.absent_drugs(question)])
         mentions = found and found[0]
-    # nothing is searched for such a question, and nothing is written to search with
-    strategy = STRATEGIES["question"] if _names_only(absent) else query.searches_with
+    # of drugs that the index has no label of alone: nothing is searched, and nothing is written to search with
+    names_only = any(drug.alone for drug in absent)
+    strategy = ALL_STRATEGIES["question" if names_only else query.strategy]
     scopes, (rewritten, replies, missing) = await all_done(
         [_ask_scope(question, mentions, absent, backend), _write_queries(question, strategy, backend)]
     )
@@ -156,7 +157,7 @@ async def _retrieve(query: RagQuery, backend: RagBackend) -> RetrievalResult:
     # deeper than each share: hits that several queries find fill one place, and each query continues down its list
     depth = candidates + query.k
     with span("search", {"fdarx.queries": len(searches)}):
-        hits = [[] for _ in searches] if _names_only(absent) else await backend.search(searches, query.filter, depth)
+        hits = [[] for _ in searches] if names_only else await backend.search(searches, query.filter, depth)
     pooled = pool_candidates(hits, [search.share for search in searches])
     times.append(time.monotonic())
     ordered, scored = await _postprocess(query, pooled, backend, missing)
@@ -220,11 +221,6 @@ async def _of_each_drug(
     result = RetrievalResult(query.question, searches, hits, shown, prompt, [], seconds, absent=absent)
     result.compared, result.asks_for_labels = grouped_drugs(shown), True
     return result
-
-
-def _names_only(absent: Sequence[AbsentDrug]) -> bool:
-    """Return whether a question names drugs, and only such as the index has no label of."""
-    return any(drug.alone for drug in absent)
 
 
 def absent_text(absent: Sequence[AbsentDrug]) -> str:

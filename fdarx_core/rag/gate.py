@@ -170,13 +170,13 @@ class AnswerGate:
         ]
         evidence = {at: self._evidence(checked[at]) for at in asked}
         quoted = [] if self._together else asked
-        verdicts = dict(zip(quoted, verify([evidence[at].pair for at in quoted], EXACT), strict=True))
+        verdicts = dict(zip(quoted, verify([evidence[at][0] for at in quoted], EXACT), strict=True))
         paraphrases = [at for at in asked if at not in verdicts or verdicts[at].verdict != "supported"]
         if paraphrases and (self._together or self._verifier.name != EXACT.name):
-            found = await self._verifier.verify([evidence[at].pair for at in paraphrases])
+            found = await self._verifier.verify([evidence[at][0] for at in paraphrases])
             verdicts |= zip(paraphrases, found, strict=True)
         for at, verdict in verdicts.items():
-            checked[at] = _judged(checked[at], evidence[at], verdict)
+            checked[at] = _judged(checked[at], evidence[at][1], verdict)
         checked = await self._without_unknown_drugs(checked)
         for at, item in enumerate(checked):
             if item.verdict != "supported" and repeats(item.statement.text, self._instructions):
@@ -218,7 +218,7 @@ class AnswerGate:
         versions = " ".join(f"{hit.effective_date} {hit.label.version}" for hit in hits if hit.effective_date)
         return bool(number_not_in(statement.reading, texts, frozenset(map(float, number_strings(versions)))))
 
-    def _evidence(self, checked: CheckedStatement) -> _Evidence:
+    def _evidence(self, checked: CheckedStatement) -> tuple[TextPair, _Places]:
         """Return what the verifier is shown: the whole contexts that are cited, each with its titles and version."""
         numbers = sorted(self._citable) if self._together else checked.cited
         hits = [(number, self._contexts[number - 1]) for number in numbers]
@@ -234,7 +234,7 @@ class AnswerGate:
                 text += f" and the version {hit.label.version}."
         drug = self._drug or (hits[0][1].drug if len(hits) == 1 else "")
         heading = _heading(hits[0][1]) if len(hits) == 1 else ""
-        return _Evidence(TextPair(text, checked.statement.reading, drug, self._question, heading), contexts)
+        return TextPair(text, checked.statement.reading, drug, self._question, heading), contexts
 
     async def _without_unknown_drugs(self, checked: list[CheckedStatement]) -> list[CheckedStatement]:
         """Return the statements; one that names a medicine which nothing shown names is removed.
@@ -277,15 +277,11 @@ class AnswerGate:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """A statement with the contexts that it cites as one text, and the place of each context in it."""
-
-    pair: TextPair
-    contexts: dict[int, tuple[int, int]]
+_Places = dict[int, tuple[int, int]]
+"""The place of each context in the text of several."""
 
 
-def _judged(checked: CheckedStatement, evidence: _Evidence, found: Verdict) -> CheckedStatement:
+def _judged(checked: CheckedStatement, contexts: _Places, found: Verdict) -> CheckedStatement:
     """Return a statement with a verdict; it rests on the place that decides, where the verifier names one."""
     if found.other_drug:
         return replace(checked, reason="drug")
@@ -293,7 +289,7 @@ def _judged(checked: CheckedStatement, evidence: _Evidence, found: Verdict) -> C
         return replace(checked, reason="contradicted")
     places = checked.places
     start, end = found.span or (0, 0)
-    for number, (first, last) in evidence.contexts.items():
+    for number, (first, last) in contexts.items():
         if (
             number in checked.cited
             and first <= start < end <= last

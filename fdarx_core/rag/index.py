@@ -174,10 +174,9 @@ class Index:
             return thread.submit(asyncio.run, answer()).result()
 
     def _retriever(self, retriever: str | Retriever) -> Retriever:
-        if retriever == "":
-            retriever = "hybrid" if "hybrid" in self.retrievers else "bm25"
         if not isinstance(retriever, str):
             return retriever
+        retriever = retriever or ("hybrid" if "hybrid" in self.retrievers else "bm25")
         if retriever.removesuffix(RERANK_SUFFIX) not in self.retrievers:
             raise ValueError(f"no retriever {retriever!r} here; there are {', '.join(self.retrievers)}. {self.notice}")
         return get_retriever(retriever, self.reranker if needs_reranker(retriever) else None)

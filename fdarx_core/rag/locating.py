@@ -36,7 +36,6 @@ _COST_OF_UNIT = 0.04
 _LEAST_GAIN = 0.15
 _MOST_INDEXED = 1024
 """Contexts whose units are kept."""
-_ROUNDING = 1 + 1e-9
 _NUMBER_WEIGHT = 2
 _ASKED_WEIGHT, _GIVEN_WEIGHT = 0.4, 0.15
 """The weights of terms that the question has, and of those in the titles of the context."""
@@ -67,7 +66,6 @@ class IndexedText:
     Attributes:
         units: the units, in order.
         terms: the terms, each as often as there are units that have it.
-        numbers: the terms that are numbers.
         own: for each term the units that have it.
         above: for each term the list items whose introducing sentence has it, and the rows whose table has it in its
             first row.
@@ -75,7 +73,6 @@ class IndexedText:
 
     units: tuple[Unit, ...]
     terms: tuple[str, ...]
-    numbers: frozenset[str]
     own: Mapping[str, Sequence[int]]
     above: Mapping[str, Sequence[int]]
 
@@ -122,12 +119,7 @@ def index_text(text: str) -> IndexedText:
             in_list, lead = True, terms(text[first:last])
         in_table = is_row
     held = tuple(chain.from_iterable(repeat(term, len(having)) for term, having in own.items()))
-    numbers = frozenset(filter(_is_number, own))
-    return IndexedText(tuple(units), held, numbers, own, above)
-
-
-def _is_number(term: str) -> bool:
-    return term[0].isdigit()
+    return IndexedText(tuple(units), held, own, above)
 
 
 def _pieces(text: str, start: int, end: int, cuts: Sequence[re.Pattern[str]] = _CUTS) -> Iterator[tuple[int, int]]:
@@ -158,10 +150,7 @@ class Locator:
         distinct = [index_text(text) for text in dict.fromkeys(texts)]
         self._units = sum(len(indexed.units) for indexed in distinct)
         self._counts = Counter(chain.from_iterable(indexed.terms for indexed in distinct))
-        numbers = frozenset[str]().union(*(indexed.numbers for indexed in distinct))
-        levels = Counter(self._counts.values()) + Counter(self._counts[number] for number in numbers)
-        total = fsum(count * self._rarity(units) for units, count in levels.items())
-        self._absent = total / max(len(self._counts), 1)
+        self._absent = fsum(map(self._rarity, self._counts)) / max(len(self._counts), 1)
 
     def find(self, statement: str, contexts: Sequence[int]) -> list[tuple[int, TextSpan]]:
         """Return the places in some contexts (from 0) that bear a statement out; none where too little of it is there.
@@ -190,18 +179,16 @@ class Locator:
         held = frozenset[str]().union(*(span.terms for span in spans))
         return spans if _share(held, weights) >= LEAST_OF_CONTEXT else []
 
-    def _rarity(self, units: int) -> float:
-        """Return the weight of a word that so many units of the contexts have; a number has twice that."""
-        return log(1 + self._units / units)
+    def _rarity(self, term: str) -> float:
+        """Return the weight of a term by the number of the contexts' units that have it; numbers have twice that."""
+        weight = log(1 + self._units / self._counts[term])
+        return weight * _NUMBER_WEIGHT if term[0].isdigit() else weight
 
     def _weights_in(self, said: Sequence[str], context: int) -> dict[str, float]:
         """Return the weight of each term of a statement for its places in a context."""
         in_titles, found = self._given[context], dict[str, float]()
         for term in said:
-            if units := self._counts.get(term):
-                weight = self._rarity(units) * (_NUMBER_WEIGHT if _is_number(term) else 1)
-            else:
-                weight = self._absent
+            weight = self._rarity(term) if term in self._counts else self._absent
             if term in in_titles:
                 weight *= _GIVEN_WEIGHT
             elif term in self._asked:
@@ -253,15 +240,8 @@ def _best_run(
     A run begins with a unit that has one of the terms.
     """
     held_by = {at: [term for term in held if term in weights] for at, held in own.items()}
-    most = defaultdict[int, float](float)
-    for held_in in (held_by, above):
-        for at, held in held_in.items():
-            most[at] += sum(weights.get(term, 0.0) for term in held)
-    starts = [(sum(most[first + more] for more in range(_LONGEST_RUN)), first) for first in held_by if held_by[first]]
     best = 0.0, 0, 0
-    for limit, first in sorted(starts, reverse=True):
-        if limit * _ROUNDING < best[0]:
-            break  # no further run can have as much
+    for first in (at for at, held in held_by.items() if held):
         unit, held, introduced = units[first], set[str](), set[str]()
         for last in range(first, min(first + _LONGEST_RUN, len(units))):
             if units[last].end - unit.start > LONGEST_SPAN:

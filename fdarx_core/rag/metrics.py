@@ -56,14 +56,11 @@ class ReferenceStatementsReply(Reply):
     verdicts: Annotated[list[StatementVerdict], Field(max_length=200)]
 
 
-def checkable_statements(reference: str) -> list[str]:
-    """Return the reference's sentences that say enough to be checked; the whole reference where none does."""
-    return [text for text in split_sentences(reference) if len(words_of(text)) >= LEAST_WORDS] or [reference]
-
-
 def judge_useful_by_rules(slots: Mapping[str, Any]) -> UsefulContextReply:
     """Call a context useful where it has a statement of the reference. Raises Undecided where it has none."""
-    context, statements = str(slots["context"]), checkable_statements(str(slots["reference"]))
+    context, reference = str(slots["context"]), str(slots["reference"])
+    long_enough = [text for text in split_sentences(reference) if len(words_of(text)) >= LEAST_WORDS]
+    statements = long_enough or [reference]
     return UsefulContextReply(reason=_support((context, statement) for statement in statements), useful=True)
 
 
@@ -198,14 +195,14 @@ def context_recall(attributed: Sequence[bool]) -> float | None:
     return sum(attributed) / len(attributed) if attributed else None
 
 
-def document_recall(k: int, title_rank: int | None) -> float | None:
-    """Return 1 where one of the first k candidates is of the right document, else 0; `title_rank` as in RagScore."""
-    return None if title_rank is None else float(0 < title_rank <= k)
+def document_recall(k: int, score: RagScore) -> float | None:
+    """Return 1 where one of the first k candidates is of the right document, else 0."""
+    return None if score.title_rank is None else float(0 < score.title_rank <= k)
 
 
-def reciprocal_rank(title_rank: int | None) -> float | None:
+def reciprocal_rank(score: RagScore) -> float | None:
     """Return 1 ÷ the rank of the first candidate of the right document, 0 where there is none; its mean is the MRR."""
-    return None if title_rank is None else share(1, title_rank)
+    return None if score.title_rank is None else share(1, score.title_rank)
 
 
 def same_title(title: str, other: str) -> bool:
@@ -279,14 +276,10 @@ METRICS: tuple[Metric, ...] = (
         )
     ),
     *(
-        mean_metric(
-            partial(lambda depth, score: document_recall(depth, score.title_rank), depth),
-            f"document_recall_{depth}",
-            field="title_rank",
-        )
+        mean_metric(partial(document_recall, depth), f"document_recall_{depth}", field="title_rank")
         for depth in DEPTHS
     ),
-    mean_metric(lambda score: reciprocal_rank(score.title_rank), "document_mrr", field="title_rank"),
+    mean_metric(reciprocal_rank, "document_mrr", field="title_rank"),
 )  # fmt: skip
 """The metrics of a comparison: functions of a `RagScore`."""
 

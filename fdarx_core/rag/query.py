@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES, Strategy
+from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.retrieval.index import ChunkFilter
 from fdarx_core.retrieval.retrievers import Retriever
 
@@ -16,7 +16,6 @@ POSTPROCESSORS: dict[str, str] = {"rerank": "Reranker", "score": "Scoring agent"
 """The post-processings that order candidates, with their titles in tables: by a cross-encoder, by a model's scores from
 1 to 10, or as they were pooled. Source: QA-RAG §2.4.
 """
-_STRATEGIES = STRATEGIES | ABLATIONS
 TURNS = 10
 """How many turns before the question are read, the latest ones."""
 
@@ -56,7 +55,7 @@ class RagQuery:
     history: tuple[Turn, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_known(self.strategy, _STRATEGIES, "strategy")
+        _check_known(self.strategy, ALL_STRATEGIES, "strategy")
         _check_known(self.postprocess, POSTPROCESSORS, "post-processing")
         if self.k < 1:
             raise ValueError(f"k is {self.k}; it must be 1 or more")
@@ -73,11 +72,6 @@ class RagQuery:
             options["filter"] = ChunkFilter(**chosen)
         options["history"] = tuple(Turn(*turn) for turn in options.get("history", ()))
         return cls(question, **options)
-
-    @property
-    def searches_with(self) -> Strategy:
-        """The strategy."""
-        return _STRATEGIES[self.strategy]
 
 
 def _check_known(name: str, known: Collection[str], what: str) -> None:

@@ -4,7 +4,6 @@ question. Nothing is judged."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,14 +27,8 @@ _SHORTEST = 4
 _ENDS = (".", "!", ";", ":", ")")
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A statement of the hit with a number: its place, and its text with the headings above it."""
-
-    number: int
-    start: int
-    end: int
-    searched: str
+_Candidate = tuple[int, int, int, str]
+"""A statement: the number of its hit, its place in it, and its text with the headings above it."""
 
 
 def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, list[AnswerStatement], list[Citation]]:
@@ -51,19 +44,19 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
     """
     candidates = [candidate for number, hit in enumerate(hits, 1) for candidate in _candidates(number, hit)]
     words = [word for word in tokenize(question) if word.isdigit() or not is_stop_word(word)]
-    index = InvertedIndex([_stems(tokenize(candidate.searched)) for candidate in candidates])
+    index = InvertedIndex([_stems(tokenize(searched)) for *_, searched in candidates])
     # Lucene's idf, since that of rank-bm25 is 0 or less for half of few texts
     idf = np.log1p((index.size - index.frequencies + 0.5) / (index.frequencies + 0.5))
     scores = bm25_index(index, idf).scores([_stems(words)])[0]
     drugs = {name for hit in hits if hit.set_id and not hit.uploaded_by for name in (hit.drug, *hit.moieties)}
     drugs.discard("")
     beside = [bool(hit.set_id and hit.uploaded_by and {hit.drug, *hit.moieties} & drugs) for hit in hits]
-    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (beside[candidates[at].number - 1], -scores[at]))
+    best = sorted(np.flatnonzero(scores > 0).tolist(), key=lambda at: (beside[candidates[at][0] - 1], -scores[at]))
     text, citations, seen = "", list[Citation](), set[str]()
     for at in best:
-        candidate = candidates[at]
-        hit = hits[candidate.number - 1]
-        quote = _one_line(_passage_text(hit)[candidate.start : candidate.end])
+        number, first, last, _ = candidates[at]
+        hit = hits[number - 1]
+        quote = _one_line(_passage_text(hit)[first:last])
         if len(citations) == MOST_QUOTES or scores[at] < _ALSO * scores[best[0]]:
             break
         if quote in seen:
@@ -71,10 +64,8 @@ def quote_statements(question: str, hits: Sequence[SearchHit]) -> tuple[str, lis
         seen.add(quote)
         text += "\n" if text else ""
         start = len(text)
-        text += f"“{quote}” [{candidate.number}]"
-        citations.append(
-            Citation(candidate.number, hit, candidate.start, candidate.end, (start, len(text)), "supported")
-        )
+        text += f"“{quote}” [{number}]"
+        citations.append(Citation(number, hit, first, last, (start, len(text)), "supported"))
     statements = [AnswerStatement(*citation.statement, "supported", [citation.n]) for citation in citations]
     return text, statements, with_differences(text, citations)
 
@@ -89,7 +80,7 @@ def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
         for start, end in sentence_spans(text):
             sentence = text[start:end]
             if sentence.endswith(_ENDS) and len(tokenize(sentence)) >= _SHORTEST:
-                yield _Candidate(number, start, end, f"{hit.title}\n{hit.section}\n{sentence}")
+                yield number, start, end, f"{hit.title}\n{hit.section}\n{sentence}"
         return
     at = 0
     for statement in parse_passage(hit.text):
@@ -101,9 +92,7 @@ def _candidates(number: int, hit: SearchHit) -> Iterator[_Candidate]:
             found = hit.text.find(item, end)
             end = found + len(item) if found >= 0 else end
         if len(tokenize(hit.text[start:end])) >= _SHORTEST:
-            yield _Candidate(
-                number, start, end, "\n".join((hit.section, *statement.heads, statement.text, *statement.items))
-            )
+            yield number, start, end, "\n".join((hit.section, *statement.heads, statement.text, *statement.items))
 
 
 def _passage_text(hit: SearchHit) -> str:

@@ -99,6 +99,7 @@ ABLATIONS: dict[str, Strategy] = {
     )
 }
 """Each half of QA-RAG without the other, with half as many candidates. Source: QA-RAG §3.5, Table 5."""
+ALL_STRATEGIES = STRATEGIES | ABLATIONS
 
 
 def _equal_shares(candidates: int, texts: int) -> list[int]:

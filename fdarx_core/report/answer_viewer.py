@@ -20,9 +20,6 @@ VERDICTS = PAGE_STYLES["verdicts"]
 """The name, sign, color and meaning of each verdict, in the order of the page. The sign precedes the name wherever the
 color is used, for readers who cannot see it."""
 
-STATEMENT_METRICS = ("completeness", "stated_in_references")
-"""The metrics by the reference statements; the page explains them at the chart of correlations."""
-
 BY_RULES = "baseline"
 """The engine of claims that needs no model."""
 
@@ -68,12 +65,9 @@ AROUND = 250
 MOST = 1_200
 """Characters of one window; of a longer one the beginning is shown."""
 
-Excerpt = tuple[int, str]
-"""Its start in the passage, in characters, and its text."""
 
-
-def excerpts_of(text: str, windows: Iterable[tuple[int, int]]) -> list[Excerpt]:
-    """Return separate excerpts in order; each is `text[start : start + len(excerpt)]`."""
+def excerpts_of(text: str, windows: Iterable[tuple[int, int]]) -> list[tuple[int, str]]:
+    """Return separate excerpts in order: the start of each in the passage, in characters, and its text."""
     if len(text) <= WHOLE:
         return [(0, text)]
     around: list[tuple[int, int]] = []
@@ -122,15 +116,10 @@ class PackedSize:
         return len(written) * 4 // 3
 
 
-def pairs_of(scored: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
-    """Return the pairs of every kind that the main engine judged."""
-    return [pair for pair in scored.pairs if pair.engine == method.engine]
-
-
 def pairs_shown(scored: ScoredAnswer, method: ScoringMethod) -> list[PairVerdict]:
     """Return the verdicts of the main engine on the claims with the k best passages, by rank."""
-    kept = [pair for pair in pairs_of(scored, method) if pair.kind == "evidence" and pair.rank <= method.k]
-    return sorted(kept, key=lambda pair: pair.rank)
+    near = [pair for pair in scored.pairs if pair.kind == "evidence" and pair.rank <= method.k]
+    return sorted((pair for pair in near if pair.engine == method.engine), key=lambda pair: pair.rank)
 
 
 def passages_of(
@@ -208,8 +197,8 @@ def _item(scored: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
     for pair in pairs_shown(scored, method):
         pairs[pair.claim_id].append(pair)
     statements = []  # kind and text of each reference statement; verdict, probability and reason for this answer
-    for pair in pairs_of(scored, method):
-        if pair.kind in ("must_have", "nice_to_have"):
+    for pair in scored.pairs:
+        if pair.engine == method.engine and pair.kind in ("must_have", "nice_to_have"):
             texts = answer.must_have if pair.kind == "must_have" else answer.nice_to_have
             verdict, share = class_of(pair, method.threshold)
             reason = reason_name(pair.reason)

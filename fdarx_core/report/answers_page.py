@@ -7,13 +7,14 @@ further blocks, each of a group of labels, which the script decompresses when it
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from fdarx_core.evaluation.gold import PassageKey, gold_keys, passage_keys
+from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.gold import PassageKey, eq_hits, equivalents_by_gold, gold_keys, passage_keys
 from fdarx_core.evaluation.scoring import FAULTS
 from fdarx_core.evaluation.tables import BASELINE
 from fdarx_core.labels.loinc import SECTION_NAMES
@@ -35,23 +36,21 @@ class JudgedAnswer:
 
 @dataclass(slots=True)
 class AnswerSources:
-    """Questions by id, passages by label and index, and for each question its equivalent passages.
-
-    `equivalents` gives for each passage the gold passage that states the same, and the reason.
-    """
+    """Questions by id, passages by label and index, and the equivalent passages by question."""
 
     questions: dict[str, QuestionAnswer] = field(default_factory=dict)
     passages: dict[PassageKey, Passage] = field(default_factory=dict)
-    equivalents: dict[str, dict[int, tuple[int, str]]] = field(default_factory=lambda: defaultdict(dict))
+    equivalences: dict[str, Equivalence] = field(default_factory=dict)
 
     def equivalent_gold(self, question: QuestionAnswer, place: PassageKey) -> tuple[int, str] | None:
         """Return the gold passage that states the same as this one, and the reason."""
-        return self.equivalents.get(question.id, {}).get(place[1]) if place[0] == question.set_id else None
+        row = self.equivalences.get(question.id)
+        same = zip(row.members, row.gold, row.why, strict=True) if row and place[0] == question.set_id else ()
+        return next(((gold, why) for member, gold, why in same if member == place[1]), None)
 
     def gold_among(self, question: QuestionAnswer, places: Sequence[PassageKey]) -> int:
         """Return how many gold passages are among the places, themselves or by a passage that states the same."""
-        alike = {same[0] for place in places if (same := self.equivalent_gold(question, place))}
-        return sum(place in places or place[1] in alike for place in gold_keys(question))
+        return eq_hits(places, gold_keys(question), equivalents_by_gold(self.equivalences.get(question.id)))
 
 
 def cited_places(prediction: Prediction) -> list[PassageKey]:
@@ -163,11 +162,8 @@ FIELDS = ("model", "setting", "type", "kind", "reason", "evidence", "topic")
 """The fields by which the page filters, in its order."""
 _QUESTION_COLUMNS = ("id", "question", "answer", "drug_name", "category", "set_id")
 
-CellName = tuple[str, str, str]
-"""Model, setting, retriever."""
 
-
-def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, str]) -> Counter[tuple[CellName, str]]:
+def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, str]) -> Counter[tuple[CellKey, str]]:
     """Count the answers by cell and kind. One part of the run is in memory at a time.
 
     Args:
@@ -175,7 +171,7 @@ def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
         models: the models.
         types: the type of each question, by its id.
     """
-    counts: Counter[tuple[CellName, str]] = Counter()
+    counts: Counter[tuple[CellKey, str]] = Counter()
     for model in models:
         for part in run.parts(f"predictions/{model}"):
             graded = run.file(f"grades/{model}/{part.name}")
@@ -183,7 +179,7 @@ def count_answers(run: RunDirectory, models: Iterable[str], types: Mapping[str, 
             verdicts = {row["prediction_id"]: row["outcome"] for row in grades}
             for row in read_table(part, ["id", "question_id", "outcome", "setting", "retriever"]).to_pylist():
                 kind = kind_of(types[row["question_id"]], row["outcome"], verdicts.get(row["id"], ""))
-                counts[(model, row["setting"], row["retriever"]), kind] += 1
+                counts[CellKey(model, row["setting"], row["retriever"]), kind] += 1
     return counts
 
 
@@ -288,9 +284,7 @@ def _sources(run: RunDirectory, name: str, retrievers: Iterable[str], chosen: fr
         if file.exists():
             sources.passages |= {(one.set_id, one.doc_chunk_index): one for one in read_records(file, Passage)}
     equal = run.file(f"equivalences/{name}")
-    for row in read_records(equal, Equivalence) if equal.exists() else ():
-        for gold, member, why in zip(row.gold, row.members, row.why, strict=True):
-            sources.equivalents[row.question_id].setdefault(member, (gold, why))
+    sources.equivalences = {one.question_id: one for one in read_records(equal, Equivalence)} if equal.exists() else {}
     return sources
 
 

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fdarx_core.evaluation.tables import ResultTable, build_table
 from fdarx_core.labels.loinc import SECTION_NAMES, TOPICS
 from fdarx_core.records import Estimate, StageCount
@@ -46,12 +48,8 @@ from fdarx_core.storage.splits import Splits
 
 def quantile(lengths: Counter[int], share: float) -> int:
     """Return the smallest value that at least `share` of the rows do not exceed; 0 for no rows."""
-    left = share * lengths.total()
-    for value in sorted(lengths):
-        left -= lengths[value]
-        if left <= 0:
-            return value
-    return 0
+    counts = list(lengths.values())
+    return int(np.quantile(list(lengths), share, weights=counts, method="inverted_cdf")) if counts else 0
 
 
 SAMPLES = 20
@@ -59,6 +57,7 @@ SAMPLES = 20
 COMMON = 0.05
 """Share of the labels that must have a section for it to be shown."""
 
+_BARS = 30
 _MOST_DRUGS = 3
 """The drugs that are named as those with most questions."""
 
@@ -110,11 +109,22 @@ def coverage(counts: BuildCounts) -> ResultTable:
 
 
 def length_bars(name: str, lengths: Counter[int], unit: str, rows: str) -> FigurePanel:
-    """Return rows by a length or a number of parts, as bars; `lengths` counts the rows by their length."""
-    bins = _binned(lengths)
+    """Return rows by a length or a number of parts, as bars; `lengths` counts the rows by their length.
+
+    The bars are at most 30 of a round width, up to the 99th percentile, and one more for all above.
+    """
+    top = quantile(lengths, 0.99)
+    width = next(width for width in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, top + 1) if width * _BARS > top)
+    bins: list[charts.Bin] = []
+    for low in range(0, top + 1, width):
+        title = str(low) if width == 1 else f"{low}–{low + width - 1}"
+        bins.append((low, low + width, sum(lengths[value] for value in range(low, low + width)), title))
+    end = top // width * width + width
+    if beyond := lengths.total() - sum(count for _, _, count, _ in bins):
+        bins.append((end, end + width, beyond, f"{end} or more"))
     low, middle, high = (quantile(lengths, share) for share in (0.25, 0.5, 0.75))
     spread = f"{low} to {high}; the median is {middle}, the most {max(lengths, default=0):,}"
-    numbers = [(name, count) for _, _, count, name in bins]
+    numbers = [(title, count) for _, _, count, title in bins]
     header = [unit.capitalize(), rows.capitalize()]
     return FigurePanel.worded(
         name, charts.histogram(bins, unit, rows), header, numbers, spread=spread, without=lengths[0]
@@ -127,19 +137,6 @@ def _flow_panel(name: str, title: str, stages: Sequence[StageCount], what: str, 
     note = f"{kept:,} of {first:,} {what}{share}. Rejected rows are grey, with their reasons."
     rows = [(flow.nodes[source].label, flow.nodes[target].label, rows) for source, target, rows in flow.links]
     return FigurePanel(name, title, note, charts.sankey(flow), ["From", "To", "Rows"], rows, wide=True)
-
-
-def _binned(lengths: Counter[int], bars: int = 30) -> list[charts.Bin]:
-    """Return counts in at most `bars` bins of a round width up to the 99th percentile, and all above in one more."""
-    top = quantile(lengths, 0.99)
-    width = next(width for width in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, top + 1) if width * bars > top)
-    bins: list[charts.Bin] = []
-    for low in range(0, top + 1, width):
-        name = str(low) if width == 1 else f"{low}–{low + width - 1}"
-        bins.append((low, low + width, sum(lengths[value] for value in range(low, low + width)), name))
-    end = top // width * width + width
-    beyond = lengths.total() - sum(rows for _, _, rows, _ in bins)
-    return [*bins, (end, end + width, beyond, f"{end} or more")] if beyond else bins
 
 
 def first_lines(info: Mapping[str, Any], counts: BuildCounts) -> list[str]:

@@ -18,7 +18,7 @@ from fdarx_core.evaluation.tables import (
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.answers_page import KINDS, NO_VERDICT, count_answers
-from fdarx_core.report.evaluation_figures import EvaluationTables, benchmark_name, read_evaluation_tables, subgroups
+from fdarx_core.report.evaluation_figures import benchmark_name, read_evaluation_tables, subgroups
 from fdarx_core.report.figure_limits import REGRADE_COMMAND, limits, missing_verdicts, remedy, ungraded_notes
 from fdarx_core.report.page_engine import (
     METRIC_NAMES,
@@ -85,6 +85,17 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         TableBlock("overlap-table", overlap_table(sheets.figures), rivals=True),
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
+    counts = count_answers(run, sheets.models, sheets.types)
+    kinds = [kind for kind in KINDS if any(kind == counted for _, counted in counts)]
+    answers = {
+        "total": counts.total(),
+        "no_verdict": sum(rows for (_, kind), rows in counts.items() if kind in NO_VERDICT),
+        "kinds": [KINDS[kind] for kind in kinds],
+        "rows": [
+            (cell.model, setting_name(*cell[1:]), [(KINDS[kind], counts[cell, kind]) for kind in kinds])
+            for cell in dict.fromkeys(cell for cell, _ in counts)
+        ],
+    }
     return render_page(
         "evaluation.html.j2",
         info=sheets.info,
@@ -107,7 +118,7 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         setting_name=setting_name,
         status_names=STATUS_NAMES,
         result=result_sentence(sheets),
-        answers=_answers(run, sheets),
+        answers=answers,
     )
 
 
@@ -117,21 +128,6 @@ def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
                      for same in (False, True))  # fmt: skip
     made = zip(("settings-table", "retrieval-table"), first, second, strict=True)
     return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
-
-
-def _answers(run: RunDirectory, sheets: EvaluationTables) -> dict[str, Any]:
-    """Return the answers by cell and kind; kinds that never occur are left out."""
-    counts = count_answers(run, sheets.models, sheets.types)
-    kinds = [kind for kind in KINDS if any(kind == counted for _, counted in counts)]
-    cells: Mapping[tuple[str, str, str], None] = dict.fromkeys(cell for cell, _ in counts)
-    return {
-        "total": counts.total(),
-        "no_verdict": sum(rows for (_, kind), rows in counts.items() if kind in NO_VERDICT),
-        "kinds": [KINDS[kind] for kind in kinds],
-        "rows": [
-            (cell[0], setting_name(*cell[1:]), [(KINDS[kind], counts[cell, kind]) for kind in kinds]) for cell in cells
-        ],
-    }
 
 
 def build_comparison_page(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fdarx_core.evaluation.tables import MISSING, select
-from fdarx_core.factuality.correlations import FULL
+from fdarx_core.factuality.correlations import AGAINST, FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
@@ -16,7 +16,6 @@ from fdarx_core.factuality.tables import Summary, configuration_name, engine_not
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
-    STATEMENT_METRICS,
     VERDICTS,
     ScoredAnswer,
     metric_name,
@@ -55,9 +54,6 @@ _COUNTED = {
 KINDS = (*_COUNTED, "no_claims")
 """The kinds of answers; an answer is of the first kind that applies: of which its score counts any."""
 
-ModelSetting = tuple[str, str]
-"""Model and setting."""
-
 
 @dataclass(slots=True)
 class AnswerTally:
@@ -68,10 +64,10 @@ class AnswerTally:
     drug; `safety` is as in `safety_counts`.
     """
 
-    answers: Counter[ModelSetting] = field(default_factory=Counter)
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
     datasets: Counter[str] = field(default_factory=Counter)
-    verdicts: Counter[tuple[ModelSetting, str]] = field(default_factory=Counter)
+    verdicts: Counter[tuple[tuple[str, str], str]] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     without_fas: Counter[str] = field(default_factory=Counter)
     covered: int = 0
@@ -159,11 +155,10 @@ def correlation_panels(correlations: Sequence[Figure], method: ScoringMethod) ->
 
     It is of each metric, and of FAS by configuration and by threshold, where there are several of these.
     """
-    of_all = [one for one in correlations if all(one.keys[name] == ALL for name in ("dataset", "type", "model"))]
+    of_all = select(correlations, dataset=ALL, type=ALL, model=ALL)
     at_threshold = of_run(of_all, method.threshold)
-    full = [one for one in at_threshold if one.keys["configuration"] == FULL]
-    fas = [one for one in at_threshold if one.metric == method.fas]
-    thresholds = [one for one in of_all if (one.metric, one.keys["configuration"]) == (method.fas, FULL)]
+    full, fas = select(at_threshold, configuration=FULL), select(at_threshold, method.fas)
+    thresholds = select(of_all, method.fas, configuration=FULL)
     thresholds.sort(key=lambda one: float(one.keys["threshold"]))
     panels = (
         _panel("correlations", method, _rows(full, lambda one: metric_name(one.metric))),
@@ -174,7 +169,7 @@ def correlation_panels(correlations: Sequence[Figure], method: ScoringMethod) ->
 
 
 def _panel(name: str, method: ScoringMethod, rows: Sequence[Named], least: int = 1) -> FigurePanel | None:
-    kinds = [kind for kind in STATEMENT_METRICS if any(kind in found for _, found in rows)]
+    kinds = [kind for kind in AGAINST if any(kind in found for _, found in rows)]
     if len(rows) < least or not kinds:
         return None
 
@@ -203,18 +198,6 @@ def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
         if figure.value is not None:
             rows.setdefault(name(figure), {})[figure.keys["against"]] = figure
     return list(rows.items())
-
-
-def completeness_correlations(correlations: Sequence[Figure], method: ScoringMethod) -> list[tuple[str, Figure]]:
-    """Return the correlations with completeness that the paper names, by metric. Source: FAS §5.3."""
-    wanted = {"dataset": ALL, "type": ALL, "model": ALL, "configuration": FULL, "against": "completeness"}
-    found = {
-        figure.metric: figure
-        for figure in of_run(correlations, method.threshold)
-        if wanted.items() <= figure.keys.items() and figure.value is not None
-    }
-    named = [method.fas, f"support@{method.k}", "rouge_l", "bleu_4"]
-    return [(metric_name(name), found[name]) for name in named if name in found]
 
 
 def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
@@ -253,6 +236,9 @@ def factuality_page(
     tally, picked = collect(checks.counted(answers), int(info["config"].get("seed", 0)))
     viewer = viewer_payload(picked, method)
     panels = [shares(tally), *correlation_panels(summary.correlations, method)]
+    full = select(of_run(summary.correlations, method.threshold), configuration=FULL, against="completeness")
+    of_all = {one.metric: one for one in select(full, dataset=ALL, type=ALL, model=ALL) if one.value is not None}
+    in_paper = (method.fas, f"support@{method.k}", "rouge_l", "bleu_4")  # Source: FAS §5.3
     by_model = any(figure.metric == flag_metric("any") for figure in summary.figures)
     return render_page(
         "factuality.html.j2",
@@ -272,7 +258,7 @@ def factuality_page(
         evidence=PAGE_WORDS["evidence_kinds"].get(method.evidence.partition(":")[0], "Passages"),
         engine_notes=engine_notes(method),
         fas=fas_title(method),
-        correlations=completeness_correlations(summary.correlations, method),
+        correlations=[(metric_name(name), of_all[name]) for name in in_paper if name in of_all],
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
         limits=checks.sentences(),

@@ -226,24 +226,22 @@ class FactualityChecks:
             )
             self.unread.update({failure.partition(":")[0] for failure in failures})
             if self.method.engine != ENGINE.name:
-                self._check_pairs(answered)
+                claims = {claim.id: claim for claim in answered.claims}
+                for pair in answered.pairs:
+                    if pair.engine != self.method.engine or (pair.kind == "evidence" and not pair.evidence_id):
+                        continue
+                    self.pairs += 1
+                    verdict = class_of(pair, self.method.threshold)[0]
+                    if pair.entailment is None:
+                        self.unjudged[pair.reason.partition(":")[0]] += 1
+                    elif pair.kind == "evidence" and verdict in (SUPPORTED, CONTRADICTED, UNSUPPORTED):
+                        passage = answered.evidence[pair.evidence_id].text
+                        quoted = quoted_span(claims[pair.claim_id].text, passage) is not None
+                        self.quoted += quoted
+                        self.denied += quoted and verdict != SUPPORTED
+                if answered.answer.model == self.method.engine:
+                    self.own.add(answered.answer.model)
             yield answered
-
-    def _check_pairs(self, answered: ScoredAnswer) -> None:
-        claims = {claim.id: claim for claim in answered.claims}
-        for pair in answered.pairs:
-            if pair.engine != self.method.engine or (pair.kind == "evidence" and not pair.evidence_id):
-                continue
-            self.pairs += 1
-            verdict = class_of(pair, self.method.threshold)[0]
-            if pair.entailment is None:
-                self.unjudged[pair.reason.partition(":")[0]] += 1
-            elif pair.kind == "evidence" and verdict in (SUPPORTED, CONTRADICTED, UNSUPPORTED):
-                quoted = quoted_span(claims[pair.claim_id].text, answered.evidence[pair.evidence_id].text) is not None
-                self.quoted += quoted
-                self.denied += quoted and verdict != SUPPORTED
-        if answered.answer.model == self.method.engine:
-            self.own.add(answered.answer.model)
 
     def sentences(self) -> list[str]:
         """Return what limits the figures."""

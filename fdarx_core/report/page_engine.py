@@ -163,9 +163,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(style=_asset("report.css") + _added_type_styles())
+    # the style sheets have the rules of the built-in question types alone
+    rules = Markup(".{0} {{ border-top: 3px solid {1} !important; }}\n#questions .type.{2}::before {{ color: {1}; }}\n")
+    added = (QUESTION_TYPES[name] for name in QUESTION_TYPES if name not in QUESTION_TYPES.builtin)
+    styles = (rules.format(kind.name, kind.color, ".".join(kind.title.split())) for kind in added)
+    made.globals.update(style=Markup("").join((_asset("report.css"), *styles)))
     made.globals.update(section_names=SECTION_NAMES)
-    made.globals.update(asset=_asset, best=_best, firsts=_firsts)
+    made.globals.update(asset=_asset, best=_best)
     made.filters.update(
         number="{:,}".format,
         percent=lambda share: f"{share:.1%}" if share == 0 or share >= 0.0005 else "< 0.1%",
@@ -180,16 +184,6 @@ def _environment() -> Environment:
         embedded=_embedded,
     )
     return made
-
-
-def _added_type_styles() -> Markup:
-    """Return the style rules of the question types of packages; the style sheets have those of the built-in types."""
-    rules = Markup(".{0} {{ border-top: 3px solid {1} !important; }}\n#questions .type.{2}::before {{ color: {1}; }}\n")
-    return Markup("").join(
-        rules.format(name, kind.color, ".".join(kind.title.split()))
-        for name, kind in QUESTION_TYPES.items()
-        if name not in QUESTION_TYPES.builtin
-    )
 
 
 def _asset(name: str) -> Markup:
@@ -227,12 +221,6 @@ def _best(table: ResultTable) -> list[float | None]:
         {round(entry.value, DIGITS) for entry in column if entry and entry.value is not None} for column in entries
     ]
     return [max(column) if len(column) > 1 else None for column in columns]
-
-
-def _firsts(table: ResultTable) -> list[bool]:
-    """Return for each column whether it is the first under its upper header."""
-    groups = [group for group, _ in table.columns]
-    return [at == 0 or groups[at - 1] != group for at, group in enumerate(groups)]
 
 
 def _decimal(value: float, digits: int = DIGITS) -> str:

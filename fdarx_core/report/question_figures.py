@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from fdarx_core.labels.drugs import drug_of
@@ -210,7 +209,12 @@ class BuildCounts:
         drugs = drug_names(part)
         self.named |= set(drugs.values())
         self.labels += len(drugs)
-        self._add_losses(part["candidates"], part["rejects"])
+        ids, types = (part["candidates"][name].to_pylist() for name in ("id", "type"))
+        self.candidates.update(types)
+        type_of = dict(zip(ids, types, strict=True))
+        for row in part["rejects"].select(["stage", "reason", "id"]).to_pylist():
+            # the type is "" for rows that were no questions yet
+            self.dropped[row["stage"], row["reason"], type_of.get(row["id"], "")] += 1
         names, at = (part["passages"][name].to_pylist() for name in ("set_id", "doc_chunk_index"))
         lengths = pc.count_substring_regex(part["passages"]["text"], r"\S+").to_pylist()
         codes = part["passages"]["core_code"].to_pylist()
@@ -237,14 +241,6 @@ class BuildCounts:
         self.questions_per_label.update(of_label.values())
         if without := len(drugs) - len(of_label):
             self.questions_per_label[0] += without
-
-    def _add_losses(self, candidates: pa.Table, rejects: pa.Table) -> None:
-        ids, types = (candidates[name].to_pylist() for name in ("id", "type"))
-        self.candidates.update(types)
-        type_of = dict(zip(ids, types, strict=True))
-        for row in rejects.select(["stage", "reason", "id"]).to_pylist():
-            kind = type_of.get(row["id"], "")  # "" for rows that were no questions yet
-            self.dropped[row["stage"], row["reason"], kind] += 1
 
 
 def drug_names(part: RunPart) -> dict[str, str]:

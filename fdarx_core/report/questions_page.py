@@ -16,7 +16,7 @@ from fdarx_core.records import Passage, QuestionAnswer, from_table
 from fdarx_core.records.question_types import type_title
 from fdarx_core.report.browse import BrowseTable, chosen_labels
 from fdarx_core.report.page_engine import PAGE_WORDS, readable, render_page
-from fdarx_core.report.question_figures import DIFFICULTY_NAMES, KIND_NAMES, drug_names, wording_of, writer_name
+from fdarx_core.report.question_figures import DIFFICULTY_NAMES, KIND_NAMES, OTHER, drug_names, wording_of, writer_name
 from fdarx_core.report.samples import Mark, MarkedText, RunPart, mark_passages, quotations_of, read_parts
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.splits import Splits
@@ -25,7 +25,6 @@ MOST_QUESTIONS = 50_000
 """Questions of the page; of a larger build it has the questions of some labels, which a hash picks."""
 
 MARK_KINDS = ("sentence", "words", "quoted")
-UNTITLED = "Other sections"
 
 FIELDS = ("type", "drug", "topic", "section", "wording", "kind", "difficulty", "source", "writer", "judge", "split")
 """The fields by which the page filters, in its order; a question may have several sections."""
@@ -88,7 +87,7 @@ def _values(question: QuestionAnswer, drug: str, split: str) -> dict[str, str]:
 
 def section_of(passage: Passage) -> str:
     """Return the name of the section of a passage by its core code."""
-    return SECTION_NAMES.get(passage.core_code, UNTITLED)
+    return SECTION_NAMES.get(passage.core_code, OTHER)
 
 
 def questions_page(

@@ -42,41 +42,6 @@ def contexts(figures: Sequence[Figure], names: ComparisonNames) -> FigurePanel |
 SAMPLES = 12
 
 
-def pick_samples(
-    questions: Sequence[RagQuestion],
-    answers: Iterable[RagAnswer],
-    scores: Iterable[RagScore],
-    names: ComparisonNames,
-    seed: int,
-) -> list[dict[str, Any]]:
-    """Return up to `SAMPLES` questions by a hash of seed and id, with the answers under the main post-processing.
-
-    The answers are in the order of the strategies in tables.
-    """
-    ranked = sorted(questions, key=lambda question: content_id(str(seed), question.id))
-    picked = {row.id: row for row in ranked[:SAMPLES]}
-    known = {_key(score): score for score in scores if score.question_id in picked and score.postprocess == names.main}
-    kept = [answer for answer in answers if answer.question_id in picked and answer.postprocess == names.main]
-    order = list(names.strategies)
-    kept.sort(key=lambda row: order.index(row.strategy) if row.strategy in order else len(order))
-    several = len({row.model for row in kept}) > 1
-    shown: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in picked}
-    for row in kept:
-        title = names.title(row.strategy) + (f" · {row.model}" if several else "")
-        sample = {"name": title, "answer": row, "parts": answer_parts(row), "score": known.get(_key(row))}
-        shown[row.question_id].append(sample)
-    return [{"question": picked[id_], "answers": shown[id_]} for id_ in picked]
-
-
-def answer_parts(row: RagAnswer) -> list[tuple[str, bool]]:
-    """Return the text of an answer in parts, each with whether it is an unverified statement."""
-    parts, at = list[tuple[str, bool]](), 0
-    for start, end in zip(row.unverified_starts, row.unverified_ends, strict=True):
-        parts += [(row.answer[at:start], False), (row.answer[start:end], True)]
-        at = end
-    return [*parts, (row.answer[at:], False)]
-
-
 def _key(row: RagAnswer | RagScore) -> tuple[str, str, str]:
     return row.question_id, row.strategy, row.model
 
@@ -103,9 +68,27 @@ def rag_page(
 ) -> str:
     """Return the page of a comparison. Answers and scores are read once; those of a few sample questions are kept.
 
+    The samples are up to `SAMPLES` questions by a hash of seed and id, with the answers under the main post-processing.
+
     `info` is run.json, `by_retriever` are figures of `title_figures`.
     """
-    samples = pick_samples(questions, answers, scores, names, int(info["config"].get("seed", 0)))
+    seed, strategies = str(info["config"].get("seed", 0)), list(names.strategies)
+    ranked = sorted(questions, key=lambda question: content_id(seed, question.id))
+    picked = {row.id: row for row in ranked[:SAMPLES]}
+    known = {_key(score): score for score in scores if score.question_id in picked and score.postprocess == names.main}
+    kept = [answer for answer in answers if answer.question_id in picked and answer.postprocess == names.main]
+    kept.sort(key=lambda row: strategies.index(row.strategy) if row.strategy in strategies else len(strategies))
+    several = len({row.model for row in kept}) > 1
+    shown: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in picked}
+    for row in kept:
+        title = names.title(row.strategy) + (f" · {row.model}" if several else "")
+        parts, at = list[tuple[str, bool]](), 0  # of the text, each with whether it is an unverified statement
+        for start, end in zip(row.unverified_starts, row.unverified_ends, strict=True):
+            parts += [(row.answer[at:start], False), (row.answer[start:end], True)]
+            at = end
+        parts.append((row.answer[at:], False))
+        sample = {"name": title, "answer": row, "parts": parts, "score": known.get(_key(row))}
+        shown[row.question_id].append(sample)
     usage_titles = row_names(((usage.strategy, usage.model) for usage in usages), names)
     order = list(usage_titles)
     return render_page(
@@ -129,5 +112,5 @@ def rag_page(
         differences=by_significance(differences),
         usages=sorted(usages, key=lambda one: order.index((one.strategy, one.model))),
         usage_titles=usage_titles,
-        samples=samples,
+        samples=[{"question": picked[id_], "answers": shown[id_]} for id_ in picked],
     )

@@ -46,16 +46,15 @@ class Node:
     column: int
 
 
-Link = tuple[int, int, int]
-"""The positions of two nodes in `SankeyDiagram.nodes`, and the rows that went from the first to the second."""
-
-
 @dataclass(slots=True)
 class SankeyDiagram:
-    """A Sankey diagram of a sequence of stages in which a row stays one row. The first node is its start."""
+    """A Sankey diagram of a sequence of stages in which a row stays one row. The first node is its start.
+
+    A link has the positions of two nodes, and the rows that went from the first to the second.
+    """
 
     nodes: list[Node]
-    links: list[Link] = field(default_factory=list)
+    links: list[tuple[int, int, int]] = field(default_factory=list)
 
     def add(self, label: str, kind: Kind, type: str, sources: Mapping[str, End]) -> int:
         """Append a node in the next column, with links from the last nodes of the types, and return its position."""
@@ -107,35 +106,28 @@ def draw_flow(stages: Sequence[StageCount], types: Mapping[str, int], dropped: D
         ends = {
             type: (flow.add(type_title(type), "kept", type, {type: (0, rows)}), rows) for type, rows in types.items()
         }
-    for stage in stages:
-        ends = _draw_stage(flow, stage.stage, ends, dropped)
+    for stage in (one.stage for one in stages):
+        by_reason: dict[str, Counter[str]] = {}
+        for (name, reason, type), rows in dropped.items():
+            if name == stage:
+                by_reason.setdefault(reason, Counter())[type] += rows
+        lost = sum(by_reason.values(), Counter[str]())
+        if any(rows > ends.get(type, (0, 0))[1] for type, rows in lost.items()):
+            raise ValueError(f"stage {stage}: rejects {dict(lost)} are not among its rows {ends}; build the run again")
+        before, ends = ends, {}
+        for type, (source, rows) in before.items():
+            # short, as columns are close; color and first node show the type
+            words = PAGE_WORDS["kept_after"].get(stage, stage)
+            label, kept = f"✓ {words if type else words.capitalize()}", rows - lost[type]
+            ends[type] = flow.add(label, "kept", type, {type: (source, kept)}), kept
+        ranked = sorted(by_reason, key=lambda reason: (-by_reason[reason].total(), reason))
+        shown = ranked if len(ranked) <= REASONS_SHOWN + 1 else ranked[:REASONS_SHOWN]
+        rejected = {readable(reason): by_reason[reason] for reason in shown}
+        for reason in ranked[len(shown) :]:
+            rejected.setdefault("other reasons", Counter()).update(by_reason[reason])
+        for label, counts in rejected.items():
+            flow.add(label, "rejected", "", {type: (before[type][0], rows) for type, rows in counts.items()})
     return flow
-
-
-def _draw_stage(flow: SankeyDiagram, stage: str, ends: Mapping[str, End], dropped: Dropped) -> dict[str, End]:
-    by_reason: dict[str, Counter[str]] = {}
-    for (name, reason, type), rows in dropped.items():
-        if name == stage:
-            by_reason.setdefault(reason, Counter())[type] += rows
-    lost = sum(by_reason.values(), Counter[str]())
-    if any(rows > ends.get(type, (0, 0))[1] for type, rows in lost.items()):
-        raise ValueError(f"stage {stage}: rejects {dict(lost)} are not among its rows {ends}; build the run again")
-    kept = {type: (source, rows - lost[type]) for type, (source, rows) in ends.items()}
-    after: dict[str, End] = {}
-    for type, end in kept.items():
-        words = PAGE_WORDS["kept_after"].get(
-            stage, stage
-        )  # short, as columns are close; color and first node show the type
-        label = f"✓ {words if type else words.capitalize()}"
-        after[type] = flow.add(label, "kept", type, {type: end}), end[1]
-    ranked = sorted(by_reason, key=lambda reason: (-by_reason[reason].total(), reason))
-    shown = ranked if len(ranked) <= REASONS_SHOWN + 1 else ranked[:REASONS_SHOWN]
-    rejected = {readable(reason): by_reason[reason] for reason in shown}
-    for reason in ranked[len(shown) :]:
-        rejected.setdefault("other reasons", Counter()).update(by_reason[reason])
-    for label, counts in rejected.items():
-        flow.add(label, "rejected", "", {type: (ends[type][0], rows) for type, rows in counts.items()})
-    return after
 
 
 FLOW_HEIGHT = 240

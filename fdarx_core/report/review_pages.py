@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fdarx_core.report.page_engine import TableBlock, group_name, render_page
-from fdarx_core.review.agreement import TIE, UNDECIDED, Agreement, ConfusionMatrix, agreement_tables
+from fdarx_core.review.agreement import TIE, UNDECIDED, Agreement, agreement_tables
 from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE, pieces_of
 
@@ -58,7 +58,21 @@ def _item(annotated: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
 
 
 def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
-    """Return the page. `info` is review.json."""
+    """Return the page. `info` is review.json.
+
+    The cells of a confusion matrix with items are listed; those where judge and people differ first, the largest first.
+    """
+    tasks = Counter(matrix.task for matrix in found.confusions)
+    confusions = []
+    for matrix in found.confusions:
+        places = [
+            (matrix.rows[down] == matrix.columns[across], -len(ids), down, across)
+            for down, row in enumerate(matrix.cells)
+            for across, ids in enumerate(row)
+            if ids
+        ]
+        title = REVIEW_TASKS[matrix.task].title + (f", {matrix.judge or 'no judge'}" if tasks[matrix.task] > 1 else "")
+        confusions.append((title, matrix, [(down, across) for *_, down, across in sorted(places)]))
     return render_page(
         "review_report.html.j2",
         info={name: value for name, value in info.items() if name not in ("strata", "versions")},
@@ -68,26 +82,9 @@ def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
         people=sorted({name for one in found.tallies for name in one.votes}),
         tasks=REVIEW_TASKS,
         tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(agreement_tables(found), 3) if table.rows],
-        confusions=list(_titled(found)),
+        confusions=confusions,
         items={one.item.id: one for one in found.voted},
         unvoted=sum(not one.values for one in found.voted),
         tie=TIE,
         undecided=UNDECIDED,
     )
-
-
-def _titled(found: Agreement) -> Iterator[tuple[str, ConfusionMatrix, list[tuple[int, int]]]]:
-    """Yield title and matrix of each confusion table, with row and column of its cells with items.
-
-    The cells where judge and people differ come first, the largest first.
-    """
-    tasks = Counter(matrix.task for matrix in found.confusions)
-    for matrix in found.confusions:
-        places = [
-            (matrix.rows[down] == matrix.columns[across], -len(ids), down, across)
-            for down, row in enumerate(matrix.cells)
-            for across, ids in enumerate(row)
-            if ids
-        ]
-        title = REVIEW_TASKS[matrix.task].title + (f", {matrix.judge or 'no judge'}" if tasks[matrix.task] > 1 else "")
-        yield title, matrix, [(down, across) for *_, down, across in sorted(places)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
@@ -17,19 +15,6 @@ _TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 _RESULT = re.compile(r'<p class="(?:card )?result">(.*?)</p>', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRun:
-    """A run or a comparison; the addresses of its pages, by their names, are relative to the folder."""
-
-    kind: str
-    name: str
-    started: str
-    status: str
-    result: str
-    models: list[str]
-    pages: dict[str, str]
-
-
 def runs_page(folder: Location) -> tuple[str, int]:
     """Return the page of all runs and comparisons in a folder and its subfolders, and their number.
 
@@ -38,7 +23,7 @@ def runs_page(folder: Location) -> tuple[str, int]:
     """
     files = {file.address.removeprefix(folder.address).lstrip("/"): file for file in folder.list(recursive=True)}
     places = [name.removesuffix("run.json") for name in files if f"/{name}".endswith("/run.json")]
-    listed, unreadable = list[ListedRun](), list[str]()
+    listed, unreadable = list[dict[str, Any]](), list[str]()
     for place in places:
         try:
             info = RunDirectory.open(files[f"{place}run.json"].parent.address).info()
@@ -47,29 +32,32 @@ def runs_page(folder: Location) -> tuple[str, int]:
             continue
         pages = [name for name in files if name.startswith(place) and "/" not in name[len(place) :]]
         links = {title: f"{place}{page}" for page, title in PAGE_WORDS["pages"].items() if f"{place}{page}" in pages}
-        listed.append(_listed_run(place.rstrip("/") or folder.name, info, links))
+        models = [cell["model"] for cell in info.get("cells", ())]
+        models += info.get("intake", {}).get("models", ())
+        models += [one["endpoint"] for one in info.get("asked", ())]
+        kind, name = PAGE_WORDS["jobs"].get(info["job"], info["job"]), place.rstrip("/") or folder.name
+        shown = {
+            "result": "",
+            **info,
+            "kind": kind,
+            "name": name,
+            "models": list(dict.fromkeys(models)),
+            "pages": links,
+        }
+        listed.append(shown)
     others = [name for name in files if name.endswith(".html") and not name.startswith((INDEX, *places))]
     listed += filter(None, (_comparison(name, files[name].read_text()) for name in others))
     if not listed and not unreadable:
         raise StorageError(f"{folder} has no runs; give a folder that holds what jobs wrote with --out")
-    listed.sort(key=lambda one: one.started, reverse=True)
+    listed.sort(key=lambda one: str(one["started"]), reverse=True)
     return render_page("runs.html.j2", folder=folder.name, runs=listed, unreadable=unreadable), len(listed)
 
 
-def _listed_run(name: str, info: Mapping[str, Any], pages: dict[str, str]) -> ListedRun:
-    models = [cell["model"] for cell in info.get("cells", ())]
-    models += info.get("intake", {}).get("models", ())
-    models += [one["endpoint"] for one in info.get("asked", ())]
-    kind = PAGE_WORDS["jobs"].get(info["job"], info["job"])
-    return ListedRun(
-        kind, name, info["started"], info["status"], info.get("result", ""), list(dict.fromkeys(models)), pages
-    )
-
-
-def _comparison(name: str, page: str) -> ListedRun | None:
-    """Return what a page of `fdarx compare` says; None for another page."""
+def _comparison(name: str, page: str) -> dict[str, Any] | None:
+    """Return what a page of `fdarx compare` says, as the list shows it; None for another page."""
     if not (dated := _COMPARISON.search(page)):
         return None
     title, result = _TITLE.search(page), _RESULT.search(page)
     shown = unescape(result[1]) if result else unescape(title[1]) if title else ""
-    return ListedRun(PAGE_WORDS["jobs"]["compare"], name, dated[1], "complete", shown, [], {"Comparison": name})
+    about = {"kind": PAGE_WORDS["jobs"]["compare"], "name": name, "started": dated[1], "status": "complete"}
+    return {**about, "result": shown, "models": [], "pages": {"Comparison": name}}

@@ -78,10 +78,8 @@ def read_parts(run: RunDirectory) -> Iterator[RunPart]:
         }
 
 
-GoldPassage = tuple[Passage, list[tuple[str, str]]]
-"""A gold passage, and its text in pieces, each with the kind of its mark or ""."""
-Example = tuple[QuestionAnswer, list[GoldPassage]]
-"""A benchmark question with its gold passages."""
+Example = tuple[QuestionAnswer, list[tuple[Passage, list[tuple[str, str]]]]]
+"""A benchmark question with its gold passages, each with its text in pieces, and these with the kind of their mark."""
 DroppedExample = tuple[Reject, str, str]
 """A rejected row with question and answer of the candidate, "" where the row was no question yet."""
 
@@ -98,15 +96,11 @@ def offer_rows(part: RunPart, questions: SeededSample[Example], rejects: SeededS
 
 def _example(part: RunPart, row: int) -> Example:
     question = next(from_table(part["questions"].slice(row, 1), QuestionAnswer))
-    mine = part["passages"].filter(
-        pc.and_(
-            pc.equal(part["passages"]["set_id"], question.set_id),
-            pc.is_in(part["passages"]["doc_chunk_index"], pa.array(question.gold_passages, pa.int64())),
-        )
-    )
+    is_gold = pc.field("doc_chunk_index").isin(pa.array(question.gold_passages, pa.int64()))
+    mine = part["passages"].filter((pc.field("set_id") == question.set_id) & is_gold)
     found = {passage.doc_chunk_index: passage for passage in from_table(mine, Passage)}
     gold = [found[index] for index in question.gold_passages if index in found]
-    verdicts = part["verdicts"].filter(pc.equal(part["verdicts"]["question_id"], question.id))
+    verdicts = part["verdicts"].filter(pc.field("question_id") == question.id)
     texts = [MarkedText(passage.text) for passage in gold]
     marked = mark_passages(question.answer, quotations_of(verdicts).get(question.id, []), texts)
     return question, [
@@ -123,7 +117,7 @@ def quotations_of(verdicts: pa.Table) -> dict[str, list[str]]:
 
 def _dropped(part: RunPart, row: int) -> DroppedExample:
     reject = next(from_table(part["rejects"].slice(row, 1), Reject))
-    found = part["candidates"].filter(pc.equal(part["candidates"]["id"], reject.id)).slice(0, 1).to_pylist()
+    found = part["candidates"].filter(pc.field("id") == reject.id).slice(0, 1).to_pylist()
     candidate = found[0] if found else {"question": "", "answer": ""}
     return reject, candidate["question"], candidate["answer"]
 

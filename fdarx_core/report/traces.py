@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from fdarx_core.llm import ResponseStore
 from fdarx_core.records import Grade, JudgeVerdict, Passage, Prediction, QuestionAnswer, Reject, SettingProgress
 from fdarx_core.report.page_engine import render_page
-from fdarx_core.storage import Location, RunDirectory, StorageError, read_records
+from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_where
 from fdarx_core.storage.splits import TEST, Splits
-
-Record = TypeVar("Record")
 
 
 def trace_text(trace: dict[str, Any]) -> str:
@@ -23,9 +20,8 @@ def trace_text(trace: dict[str, Any]) -> str:
 def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) -> tuple[Location, QuestionAnswer]:
     """Return the question of that id among the rows of a kind, and its part. `places` is for the error message."""
     for part in run.parts(kind):
-        for question in read_records(part, QuestionAnswer):
-            if question.id == question_id:
-                return part, question
+        for question in read_where(part, "id", [question_id], QuestionAnswer):
+            return part, question
     raise StorageError(
         f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and are in {places}"
     )
@@ -39,21 +35,14 @@ def build_trace(run: RunDirectory, question_id: str) -> dict[str, Any]:
     part, question = _find_question(
         run, "candidates", question_id, "benchmark/qa.jsonl (qid), candidates/ and rejects/"
     )
-
-    def beside(kind: str, record: type[Record]) -> Iterator[Record]:
-        return read_records(run.file(f"{kind}/{part.name}"), record)
-
-    gold = [
-        passage
-        for passage in beside("passages", Passage)
-        if passage.set_id == question.set_id and passage.doc_chunk_index in question.gold_passages
-    ]
-    verdicts = [verdict for verdict in beside("verdicts", JudgeVerdict) if verdict.question_id == question.id]
+    passages = read_where(run.file(f"passages/{part.name}"), "set_id", [question.set_id], Passage)
+    gold = [passage for passage in passages if passage.doc_chunk_index in question.gold_passages]
+    verdicts = list(read_where(run.file(f"verdicts/{part.name}"), "question_id", [question.id], JudgeVerdict))
     keys = [question.response_key, *(verdict.response_key for verdict in verdicts)]
     responses = ResponseStore(run.file("responses")).get(filter(None, keys))
-    rejected = list(beside("rejects", Reject))
+    rejected = list(read_records(run.file(f"rejects/{part.name}"), Reject))
     reject = next((one for one in rejected if one.id == question.id), None)
-    if reject is None or any(one.id == question.id for one in beside("questions", QuestionAnswer)):
+    if reject is None or any(read_where(run.file(f"questions/{part.name}"), "id", [question.id], QuestionAnswer)):
         repeats = [one.id for one in rejected if one.stage == "duplicates" and one.detail == question.id]
         repeated = f"; repeated by {', '.join(repeats)}" if repeats else ""
         outcome = f"in the benchmark, {Splits.of_run(run.info()).of(question.set_id)} split{repeated}"
@@ -68,15 +57,15 @@ def evaluation_trace(run: RunDirectory, question_id: str) -> dict[str, Any]:
     Raises StorageError where there is none with this id.
     """
     part, question = _find_question(run, "questions", question_id, "questions/ and answers.html")
-    rows = read_records(run.file(f"passages/{part.name}"), Passage)
-    passages = {row.doc_chunk_index: row for row in rows if row.set_id == question.set_id}
+    rows = read_where(run.file(f"passages/{part.name}"), "set_id", [question.set_id], Passage)
+    passages = {row.doc_chunk_index: row for row in rows}
     gold = [passages[index] for index in question.gold_passages if index in passages]
     predictions: list[dict[str, Prediction | Grade | None]] = []
     for model in dict.fromkeys(cell.model for cell in read_records(run.file("cells.parquet"), SettingProgress)):
         made, graded = run.file(f"predictions/{model}/{part.name}"), run.file(f"grades/{model}/{part.name}")
         if made.exists():
             grades = {row.prediction_id: row for row in read_records(graded, Grade)}
-            of_question = [row for row in read_records(made, Prediction) if row.question_id == question.id]
+            of_question = read_where(made, "question_id", [question.id], Prediction)
             predictions += [{"prediction": row, "grade": grades.get(row.id)} for row in of_question]
     split = run.info()["benchmark"].get("split", TEST)
     return {"question": question, "split": split, "gold": gold, "predictions": predictions}

@@ -1,7 +1,5 @@
 """Retrieval: which passages answer a question, by words, vectors, both, and rerankers."""
 
-from fdarx_core.retrieval.encoders import Reranker as Reranker
-from fdarx_core.retrieval.encoders import SentenceEncoder as SentenceEncoder
 from fdarx_core.retrieval.lexical import Mask as Mask
 from fdarx_core.retrieval.lexical import RankedList as RankedList
 from fdarx_core.retrieval.lexical import top_k as top_k
@@ -13,5 +11,4 @@ from fdarx_core.retrieval.retrievers import Retriever as Retriever
 from fdarx_core.retrieval.retrievers import get_retriever as get_retriever
 from fdarx_core.retrieval.retrievers import load_encoder as load_encoder
 from fdarx_core.retrieval.retrievers import load_reranker as load_reranker
-from fdarx_core.retrieval.retrievers import needs_reranker as needs_reranker
 from fdarx_core.retrieval.retrievers import passage_search_text as passage_search_text

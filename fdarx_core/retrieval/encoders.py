@@ -210,7 +210,7 @@ class SentenceEncoder:
     def _windows(self, passages: Sequence[HeadedText]) -> Iterator[list[str]]:
         """Yield the windows of each passage."""
         if not self.max_tokens:  # the model reads texts of any length
-            yield from ([_headed(*heading_text)] for heading_text in passages)
+            yield from (["\n".join(filter(None, heading_text))] for heading_text in passages)
             return
         tokenizer = self._model.tokenizer
         headings = _token_spans(tokenizer, [passage.heading for passage in passages])
@@ -222,7 +222,7 @@ class SentenceEncoder:
                 in_heading = in_heading[: room // _HEADING_SHARE]
                 heading = heading[: in_heading[-1][1]] if in_heading else ""
             cut = windows(text, in_text, max(1, room - len(in_heading)))
-            yield [_headed(heading, text[window.start : window.end]) for window in cut]
+            yield ["\n".join(filter(None, (heading, text[window.start : window.end]))) for window in cut]
 
     def encode_questions(self, texts: Sequence[str]) -> Vectors:
         """Encode questions, each with the instruction in front of it."""
@@ -241,10 +241,6 @@ class SentenceEncoder:
         if self._normalised and self._halved:  # 16 bits do not give length 1
             found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), _LEAST_LENGTH)
         return found
-
-
-def _headed(heading: str, text: str) -> str:
-    return "\n".join(filter(None, (heading, text)))
 
 
 def _token_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[Span]]:

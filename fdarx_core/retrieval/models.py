@@ -32,9 +32,8 @@ class ModelDirectories:
 
     def of(self, model: ModelName) -> str:
         """Return the directory of a model. Raises `ModelMissing` where none was given, or it has no model."""
-        path: str | None = getattr(self, model)
-        directory = path
-        if path is None and model == "cosine" and (bundled := find_spec(_BUNDLED_MINILM)) and bundled.origin:
+        directory: str | None = getattr(self, model)
+        if directory is None and model == "cosine" and (bundled := find_spec(_BUNDLED_MINILM)) and bundled.origin:
             directory = str(Path(bundled.origin).parent / "model")  # find_spec does not import the package
         if directory is None:
             raise ModelMissing(f"no directory for the {model} model; give --{model}-model DIRECTORY{_HINTS[model]}")

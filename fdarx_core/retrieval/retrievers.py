@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar, cast
 
 from fdarx_core.plugins import Registry
 from fdarx_core.records import Passage
-from fdarx_core.retrieval.encoders import HeadedText, Reranker, SentenceEncoder, Vectors, WindowVectors, bge_reranker
+from fdarx_core.retrieval.encoders import Reranker, SentenceEncoder, Vectors, WindowVectors, bge_reranker
 from fdarx_core.retrieval.lexical import (
     InvertedIndex,
     LexicalIndex,
@@ -103,11 +103,6 @@ class Queries:
     texts: Sequence[str]
     vectors: Mapping[str, Vectors] = field(default_factory=dict)
     keywords: Sequence[str] | None = None
-
-
-def headed_passage(passage: Passage) -> HeadedText:
-    """Return a passage with its section path as the heading, for the vectors of its windows."""
-    return HeadedText(passage.section_path, passage.text)
 
 
 def passage_search_text(passage: Passage) -> str:

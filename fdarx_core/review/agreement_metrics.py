@@ -57,23 +57,18 @@ def collect_votes(
 ) -> list[AnnotatedItem]:
     """Return each item with its votes, in the order of the items.
 
-    `blind` leaves out marks that were given with the judge's decision in view. Raises ValueError for a mark on an
-    unknown item, for a value that is no choice, and where an annotator gave an item two values.
+    `annotations` have one mark for each annotator and item, at most (see `merge_annotations`). `blind` leaves out marks
+    that were given with the judge's decision in view. Raises ValueError for a mark on an unknown item, and for a value
+    that is no choice.
     """
     annotated = {item.id: AnnotatedItem(item) for item in items}
-    votes: dict[tuple[str, str], Annotation] = {}
     for vote in sorted(annotations, key=lambda vote: (vote.annotator, vote.item_id)):
-        key = (vote.item_id, vote.annotator)
-        on, before = annotated.get(vote.item_id), votes.get(key)
-        which = f"the vote of {vote.annotator} on item {vote.item_id}"
+        on, which = annotated.get(vote.item_id), f"the vote of {vote.annotator} on item {vote.item_id}"
         if on is None:
             raise ValueError(f"{which} is on no item of this review; was it given in another?")
         if vote.value not in on.item.choices:
             raise ValueError(f"{which} is {vote.value!r}; it may be {', '.join(on.item.choices)}")
-        if before is not None and before.value != vote.value:
-            raise ValueError(f"{which} is {before.value!r} and {vote.value!r}; keep one of the two annotation files")
-        if before is None and not (blind and vote.saw_decision):
-            votes[key] = vote
+        if not (blind and vote.saw_decision):
             marks = on.unsure if vote.value == UNSURE else on.adjudications if vote.adjudicated else on.annotations
             marks.append(vote)
     return list(annotated.values())

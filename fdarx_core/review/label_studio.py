@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined
 
 from fdarx_core.records.benchmark import ReviewItem
 from fdarx_core.review.review_set import Review
-from fdarx_core.review.tasks import EMPTY, REVIEW_TASKS, ReviewTask, passages_html, text_titles
+from fdarx_core.review.tasks import EMPTY, REVIEW_TASKS, passages_html, text_titles
 from fdarx_core.storage import Location
 
 PlacedRow = tuple[str, dict[str, Any]]
@@ -36,22 +36,19 @@ def export_items(review: Review, out: Location, *, show_decisions: bool = False)
     """
     written: list[Location] = []
     items = review.items()
+    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = made.from_string(files(__package__).joinpath("label_studio.xml.j2").read_text("utf-8"))
+    names = {"choices": _MARK, "remark": _REMARK, "context": _CONTEXT}
     for name in review.info["tasks"]:
         shown = [item for item in items if item.task == name]
         if not shown:
             continue
         tasks = [_task(item, review.digest, show_decisions and bool(item.decision)) for item in shown]
         (out / f"{name}.json").write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
-        (out / f"{name}.xml").write_text(_labeling_configuration(REVIEW_TASKS[name]))
+        task = REVIEW_TASKS[name]
+        (out / f"{name}.xml").write_text(template.render(task=task, texts=text_titles(task), **names))
         written += [out / f"{name}.json", out / f"{name}.xml"]
     return written
-
-
-def _labeling_configuration(task: ReviewTask) -> str:
-    made = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = made.from_string(files(__package__).joinpath("label_studio.xml.j2").read_text("utf-8"))
-    names = {"choices": _MARK, "remark": _REMARK, "context": _CONTEXT}
-    return template.render(task=task, texts=text_titles(task), **names)
 
 
 def _task(item: ReviewItem, review: str, shows: bool) -> dict[str, Any]:
@@ -89,7 +86,13 @@ def read_tasks(
     others, strangers, annotated = Counter[str](), Counter[str](), dict[str, bool]()
     for number, row in enumerate(rows, 1):
         place = f"{file}:{number}"
-        about, responses = _read_task(place, row)
+        data = row.get("data", row)
+        if not isinstance(data, Mapping) or not {"review", "item"} <= data.keys():
+            raise ValueError(
+                f"{place}: not a task of `fdarx review export`; export the project of its tasks as JSON or JSON_MIN"
+            )
+        about = {"review": data["review"], "id": data["item"], "task": data.get("task")}
+        about["saw_decision"], responses = bool(data.get("shows_decision")), list(_responses(row))
         annotated[str(about["id"])] = annotated.get(str(about["id"]), False) or bool(responses)
         for user, said, skipped in responses:
             names = [str(name) for name in user if name not in (None, "")]
@@ -117,22 +120,6 @@ def read_tasks(
     left = f"; {without} items have no annotation" if without else ""
     total = len(found) + others.total()
     return found, f"{file}: {total} annotations on {len(annotated)} items: {len(found)} read{counted}{left}"
-
-
-def _read_task(place: str, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[Response]]:
-    """Return the review, id and task of a row, with whether the decision was shown, and its annotations."""
-    data = row.get("data", row)
-    if not isinstance(data, Mapping) or not {"review", "item"} <= data.keys():
-        raise ValueError(
-            f"{place}: not a task of `fdarx review export`; export the project of its tasks as JSON or JSON_MIN"
-        )
-    about = {
-        "review": data["review"],
-        "id": data["item"],
-        "task": data.get("task"),
-        "saw_decision": bool(data.get("shows_decision")),
-    }
-    return about, list(_responses(row))
 
 
 def _responses(row: Mapping[str, Any]) -> Iterator[Response]:

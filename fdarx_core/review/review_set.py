@@ -184,28 +184,23 @@ def write_review(
         new_annotators = list(annotators)
     else:
         new_annotators = [name for name in annotators if name not in review.info["annotators"]]
-        _check_new_annotators(review, new_annotators, overlap)
+        assigned_overlap, known = review.info.get("overlap", 1.0), ", ".join(review.info["annotators"])
+        if assigned_overlap != overlap or (new_annotators and overlap < 1):
+            assigned = f"assigned to {known} with overlap {assigned_overlap:g}"
+            raise RunConflict(f"the items of {review.root} are {assigned}; choose another --out")
+        for name in new_annotators:
+            if name in review.info.get("adjudicators", ()):
+                raise RunConflict(f"{name} is an adjudicator of {review.root}; give the annotator another name")
     if not new_annotators:
         return review
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     names = [*review.info["annotators"], *new_annotators]
     info = {**review.info, "annotators": names, "overlap": overlap, "versions": dict(versions), "written": now}
-    assigned = assign_items(sample.items, names, overlap)
+    shares = assign_items(sample.items, names, overlap)
     for name in new_annotators:
-        (root / f"{name}.html").write_text(render_page(info, [AnnotatedItem(item) for item in assigned[name]], name))
+        (root / f"{name}.html").write_text(render_page(info, [AnnotatedItem(item) for item in shares[name]], name))
     (root / INFO_FILE).write_text(json.dumps(info, indent=2, ensure_ascii=False) + "\n")
     return Review(root, info)
-
-
-def _check_new_annotators(review: Review, names: Sequence[str], overlap: float) -> None:
-    """Raise RunConflict if the items are assigned to other annotators, or if one of the names is an adjudicator's."""
-    assigned_overlap, annotators = review.info.get("overlap", 1.0), ", ".join(review.info["annotators"])
-    if assigned_overlap != overlap or (names and overlap < 1):
-        assigned = f"assigned to {annotators} with overlap {assigned_overlap:g}"
-        raise RunConflict(f"the items of {review.root} are {assigned}; choose another --out")
-    for name in names:
-        if name in review.info.get("adjudicators", ()):
-            raise RunConflict(f"{name} is an adjudicator of {review.root}; give the annotator another name")
 
 
 def _existing_review(root: Location, sample: ReviewSample) -> Review | None:

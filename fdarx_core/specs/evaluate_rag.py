@@ -15,7 +15,7 @@ from fdarx_core.pipeline.rag_steps import CODE_VERSION, RagSetup, baseline
 from fdarx_core.rag.query import CANDIDATES, CONTEXTS, POSTPROCESSORS
 from fdarx_core.rag.questions import keep_indexed_titles, read_questions
 from fdarx_core.rag.search import Role, available_retrievers
-from fdarx_core.rag.strategies import ABLATIONS, STRATEGIES
+from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import RagQuestion, content_id
 from fdarx_core.retrieval.index import IndexReader
@@ -25,7 +25,6 @@ from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 from fdarx_core.storage import Location
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
-_ALL = {**STRATEGIES, **ABLATIONS}
 _COMPARED = ("bm25", "cosine", "hybrid")
 """Retrievers whose document ranks every run compares, beside the one of --retriever."""
 
@@ -47,8 +46,8 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     judge: str = Baseline.name
     """model that judges contexts: a name of --models, or baseline (exact matching, no language model)"""
-    strategies: Annotated[Names, one_of(_ALL, "strategy")] = Field(
-        list(_ALL), description=f"any of {', '.join(_ALL)}; the last two are ablations"
+    strategies: Annotated[Names, one_of(ALL_STRATEGIES, "strategy")] = Field(
+        list(ALL_STRATEGIES), description=f"any of {', '.join(ALL_STRATEGIES)}; the last two are ablations"
     )
     postprocess: Annotated[Names, one_of(POSTPROCESSORS, "post-processing")] = Field(
         default_factory=list, description=f"any of {', '.join(POSTPROCESSORS)} (all whose models are available)"

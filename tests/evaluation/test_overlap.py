@@ -172,10 +172,10 @@ def test_no_words_have_nothing_in_common(prediction: str) -> None:
 
 
 def test_without_a_reference_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no reference"):
+    with pytest.raises(ValueError, match="empty"):
         rouge("x", [])
     for prediction in ("x", ""):
-        with pytest.raises(ValueError, match="no reference"):
+        with pytest.raises(ValueError, match="empty"):
             bleu_4(prediction, [])
 
 

@@ -21,6 +21,7 @@ from fdarx_core.rag.metrics import (
     same_title,
     title_rank,
 )
+from fdarx_core.records import RagScore
 
 VERDICTS = st.lists(st.booleans(), max_size=24)
 WORDS = st.lists(st.sampled_from(["storage", "batches", "25", "degrees", "5", "months"]), min_size=1).map(" ".join)
@@ -96,8 +97,9 @@ def test_token_f1_without_a_reference_is_none() -> None:
 
 
 def test_ranks_become_recall_and_reciprocal_rank() -> None:
-    assert [document_recall(6, rank) for rank in (None, 0, 1, 6, 7)] == [None, 0, 1, 1, 0]
-    assert [reciprocal_rank(rank) for rank in (None, 0, 1, 4)] == [None, 0, 1, 0.25]
+    scores = {rank: RagScore("q", "c", "question", "none", "m", title_rank=rank) for rank in (None, 0, 1, 4, 6, 7)}
+    assert [document_recall(6, scores[rank]) for rank in (None, 0, 1, 6, 7)] == [None, 0, 1, 1, 0]
+    assert [reciprocal_rank(scores[rank]) for rank in (None, 0, 1, 4)] == [None, 0, 1, 0.25]
 
 
 @pytest.mark.parametrize(

@@ -237,17 +237,11 @@ def test_judges_and_types_stand_apart() -> None:
     [
         (votes(item("stranger"), {"anna": "correct"}), "on no item of this review"),
         (votes(item("a"), {"anna": "perhaps"}), "it may be correct, incorrect"),
-        ([*votes(item("a"), {"anna": "correct"}), *votes(item("a"), {"anna": "incorrect"})], "keep one"),
     ],
 )
 def test_votes_that_can_not_be(wrong: list[Annotation], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         collect_votes([item("a")], wrong)
-
-
-def test_the_same_vote_twice_is_one() -> None:
-    (voted,) = collect_votes([item("a")], 2 * votes(item("a"), {"anna": "correct"}))
-    assert voted.values == ["correct"]
 
 
 Ratings = list[tuple[int, int, float]]

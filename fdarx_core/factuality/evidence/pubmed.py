@@ -186,11 +186,10 @@ def format_abstracts(articles: Sequence[Evidence], found: Sequence[str]) -> str:
 
 def read_abstracts(response: Response) -> list[Evidence]:
     """Return the abstracts found, best first. Raises Unparsable for a failed search."""
+    text = reply_text(response)
     try:
-        return [_evidence(**row) for row in orjson.loads(reply_text(response))["abstracts"]]
+        return [_evidence(**row) for row in orjson.loads(text)["abstracts"]]
     except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, Unparsable):
-            raise
         raise Unparsable("wrong_shape", f"no answer of PubMed's endpoint: {error!r}") from None
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from fdarx_core.labels.drugs import DrugNames, words_of
 from fdarx_core.records import Evidence, Label, Product, from_table
 from fdarx_core.storage import RunDirectory, read_table
-from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.text.stems import is_stop_word
 from fdarx_core.text.tokens import contains_name
 
@@ -71,19 +70,19 @@ def product_named(*names: str) -> Product:
 
 
 class LabelNames:
-    """The names of the drugs of a finished build's labels. Raises StorageError where the run is no build.
+    """The names of the drugs of a finished build's labels.
 
     Attributes:
         drugs: the name of the drug of each label, by set id.
         part_of: the name of the file that holds the passages of each label, by set id.
     """
 
-    def __init__(self, run: RunDirectory | str) -> None:
+    def __init__(self, run: RunDirectory) -> None:
         self.drugs: dict[str, str] = {}
         self.part_of: dict[str, str] = {}
         self._set_ids: defaultdict[str, set[str]] = defaultdict(set)
         products: list[list[Product]] = []
-        for part in (open_build(run) if isinstance(run, str) else run).parts("labels"):
+        for part in run.parts("labels"):
             for label in from_table(read_table(part), Label):
                 self.drugs[label.set_id] = label.drug_name
                 self.part_of[label.set_id] = part.name

@@ -4,7 +4,6 @@ from fdarx_core.retrieval.encoders import EncoderInfo as EncoderInfo
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter as ChunkFilter
 from fdarx_core.retrieval.index.chunk_table import FilterValue as FilterValue
 from fdarx_core.retrieval.index.label_drugs import NameCompletion as NameCompletion
-from fdarx_core.retrieval.index.label_sections import LabelSection as LabelSection
 from fdarx_core.retrieval.index.label_sections import find_section as find_section
 from fdarx_core.retrieval.index.reader import IndexReader as IndexReader
 from fdarx_core.retrieval.index.segments import IndexDamaged as IndexDamaged

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from itertools import pairwise
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -105,8 +104,6 @@ _COMPARED: dict[str, Callable[[str], str]] = {
 """Columns that filters compare, and the form in which their values are compared."""
 
 
-_FEW, _MOST_KEPT = 64, 4096
-"""Chunks that are read at once, and those that are kept, so that a passage which is found often is read once."""
 _HEADING = ("title", "section", "table_header")
 _SEARCHED = (*_HEADING, "text")
 
@@ -117,11 +114,7 @@ def headed_chunk(chunk: Chunk) -> HeadedText:
     On 593 published questions to 35 of 447 guidelines the right one is among the 24 chunks that BM25 finds in 0.976
     of cases, by the text alone in 0.934; with the guideline's title cut out of the question, in 0.953 and 0.939.
     """
-    return HeadedText(_join(*(getattr(chunk, name) for name in _HEADING)), chunk.text)
-
-
-def _join(*parts: str) -> str:
-    return "\n".join(filter(None, parts))
+    return HeadedText("\n".join(filter(None, (getattr(chunk, name) for name in _HEADING))), chunk.text)
 
 
 class ChunkTexts(Sequence[str]):
@@ -133,18 +126,12 @@ class ChunkTexts(Sequence[str]):
     def __len__(self) -> int:
         return int(self._columns.num_rows)
 
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        if isinstance(at, slice):
-            return [self[position] for position in range(*at.indices(len(self)))]
-        return _join(*(column[at].as_py() for column in self._columns.columns))
+    def __getitem__(self, at: int) -> str:  # type: ignore[override]  # nobody asks for slices
+        return "\n".join(filter(None, (column[at].as_py() for column in self._columns.columns)))
 
     def __iter__(self) -> Iterator[str]:
         columns = (column.to_pylist() for column in self._columns.columns)
-        return (_join(*row) for row in zip(*columns, strict=True))
+        return ("\n".join(filter(None, row)) for row in zip(*columns, strict=True))
 
 
 _APPLICATIONS = {"NDA": 0, "BLA": 0, "NDA AUTHORIZED GENERIC": 1, "ANDA": 2}
@@ -163,7 +150,6 @@ class ChunkTable:
 
     def __init__(self, chunks: pa.Table) -> None:
         self._chunks = chunks.combine_chunks()
-        self._kept = dict[int, Chunk]()
         columns = {name: pc.dictionary_encode(self._chunks[name].combine_chunks()) for name in _COMPARED}
         self._distinct = {
             name: [_COMPARED[name](cell) for cell in column.dictionary.to_pylist()] for name, column in columns.items()
@@ -238,20 +224,7 @@ class ChunkTable:
         return sorted(self.chunks(rows), key=lambda chunk: chunk.position)
 
     def chunks(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
-        """Return the chunks at some positions, each with its label's version; chunks of searches are kept."""
-        if len(positions) > _FEW:
-            return self._read(positions)
-        wanted = [int(position) for position in positions]
-        found = {at: chunk for at in wanted if (chunk := self._kept.get(at))}
-        if new := [at for at in dict.fromkeys(wanted) if at not in found]:
-            read = dict(zip(new, self._read(new), strict=True))
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.clear()
-            self._kept |= read
-            found |= read
-        return [found[at] for at in wanted]
-
-    def _read(self, positions: Sequence[int] | np.ndarray) -> list[Chunk]:
+        """Return the chunks at some positions, each with its label's version."""
         found = list(from_table(self._chunks.take(pa.array(positions, pa.int64())), Chunk))
         for chunk in found:
             chunk.label = self.labels.get(chunk.set_id)

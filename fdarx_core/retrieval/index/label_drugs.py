@@ -215,21 +215,17 @@ class NameCompleter:
     """
 
     def __init__(self, names: Iterable[tuple[str, LabelVersion | None]]) -> None:
-        written: dict[str, str] = {}
-        aliases: dict[str, set[str]] = {}
-        moieties: dict[str, dict[str, None]] = {}
-        of_drugs: set[str] = set()
+        found: dict[str, tuple[str, list[LabelVersion]]] = {}
         for name, label in names:
             if key := normalize_name(name):
-                written.setdefault(key, name)
-                aliases.setdefault(key, set()).update(map(normalize_name, names_of_label(label) if label else ()))
-                of_drugs |= {key} if label else set()
-                moieties.setdefault(key, {}).update(dict.fromkeys(label.moieties if label else ()))
-        self._rows = [
-            (key, NameCompletion(name, ", ".join(other), key in of_drugs), sorted(aliases[key]))
-            for key, name in sorted(written.items())
-            for other in [[moiety.lower() for moiety in moieties[key] if normalize_name(moiety) not in key]]
-        ]
+                found.setdefault(key, (name, []))[1].extend([label] if label else [])
+        self._rows: list[tuple[str, NameCompletion, set[str]]] = []
+        for key in sorted(found):
+            name, labels = found[key]
+            moieties = dict.fromkeys(moiety for label in labels for moiety in label.moieties)
+            other = [moiety.lower() for moiety in moieties if normalize_name(moiety) not in key]
+            aliases = {normalize_name(alias) for label in labels for alias in names_of_label(label)}
+            self._rows.append((key, NameCompletion(name, ", ".join(other), bool(labels)), aliases))
 
     def complete(self, prefix: str, limit: int) -> list[NameCompletion]:
         """Return at most `limit` names that begin with the prefix, then those with a word of another name of the drug

@@ -191,7 +191,19 @@ def _next_version(
         before = new.get(id, None if id in remove else old.get(id))
         if before is None or before.age <= entry.age:
             new[id] = entry
-    kept = {} if base is None else _kept_entries(base, new, inputs, remove)
+    given = {(uploader_of(id), source) for id, source in inputs.items() if source}
+    given |= {(uploader_of(id), entry.source) for id, entry in new.items() if entry.source}
+    kept = {
+        id: entry
+        for id, entry in (base.entries.items() if base else ())
+        if id not in new and id not in remove and (id in inputs or (uploader_of(id), entry.source) not in given)
+    }
+    known_chunking = dict(base.chunking) if base else {}
+    if kept and chunking is not None and chunking != known_chunking:
+        raise StorageError(
+            f"the index holds {len(kept)} documents cut with {known_chunking}, and is now to get some cut with "
+            f"{dict(chunking)}; use the same options, give all documents again, or choose another --out"
+        )
     entries = {id: entry for id, entry in {**kept, **new}.items() if id not in remove}
     known = [*(base.segments if base else ()), *(segment for segment, _ in listings)]
     used = {entry.segment for entry in entries.values()}
@@ -207,31 +219,10 @@ def _next_version(
     return Manifest(
         segments=tuple(by_name.values()),
         entries=entries,
-        chunking=_checked_chunking(base, len(kept), chunking),
+        chunking=known_chunking if chunking is None else dict(chunking),
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         parent=base.version if base else "",
     )
-
-
-def _kept_entries(
-    base: Manifest, new: Mapping[str, DocumentEntry], inputs: Mapping[str, str], remove: Collection[str]
-) -> dict[str, DocumentEntry]:
-    sources = {(uploader_of(id), source) for id, source in inputs.items() if source}
-    sources |= {(uploader_of(id), entry.source) for id, entry in new.items() if entry.source}
-    old = {id: entry for id, entry in base.entries.items() if id not in new and id not in remove}
-    return {id: entry for id, entry in old.items() if id in inputs or (uploader_of(id), entry.source) not in sources}
-
-
-def _checked_chunking(base: Manifest | None, kept: int, chunking: Mapping[str, Any] | None) -> dict[str, Any]:
-    before = dict(base.chunking) if base else {}
-    if chunking is None:
-        return before
-    if kept and chunking != before:
-        raise StorageError(
-            f"the index holds {kept} documents cut with {before}, and is now to get some cut with "
-            f"{dict(chunking)}; use the same options, give all documents again, or choose another --out"
-        )
-    return dict(chunking)
 
 
 def _segment_name(digests: Sequence[str], encoder: EncoderInfo | None) -> str:
