@@ -118,7 +118,6 @@ bench: $(VENV)/models  ## what the performance claims rest on; needs the real la
 	$(RUN) benchmarks.indexing
 	$(RUN) benchmarks.service
 	$(RUN) benchmarks.asking
-	$(RUN) benchmarks.throughput
 
 bench-gpu: $(VENV)/models  ## what local models do on a GPU, in shares of what the card can do; says what it skips, and why
 	$(RUN) benchmarks.gpu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks.throughput import PUBLISHED, derived, deviation
 from fdarx_core.evaluation.scoring import GradeReply
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.labels import Selection, find_sources
@@ -29,10 +27,9 @@ from fdarx_core.records import Request, Response
 from fdarx_core.storage import RunDirectory
 from fdarx_core.storage.benchmark_reader import read_benchmark
 from jobs.ray_session import ray_session
-from tests.conftest import EXAMPLES, REPOSITORY
+from tests.conftest import EXAMPLES
 from tests.llm.loopback_server import LoopbackServer
 
-MODELS = sorted((REPOSITORY / "serving" / "models").glob("*-a100.yaml"))
 NAME, LABELS = "model", 4
 
 
@@ -133,15 +130,3 @@ def test_a_sweep_sends_what_was_planned(made: Mapping[str, Any], folder: Path) -
     for task, row in asked.items():
         assert planned[task].prompt_tokens == pytest.approx(row["prompt_tokens"], rel=0.1)
         assert planned[task].completion_tokens == pytest.approx(row["completion_tokens"], rel=0.4)
-
-
-def test_throughput_is_near_what_others_measured() -> None:
-    for one in PUBLISHED:
-        assert abs(deviation(one)) <= 1 / 3, one
-
-
-@pytest.mark.parametrize("file", MODELS, ids=lambda file: str(file.stem))
-def test_the_models_state_the_throughput_that_is_derived(file: Path) -> None:
-    stated = re.search(r"^# Throughput .* prefill ([\d,]+) and decode ([\d,]+) tokens", file.read_text(), re.M)
-    assert stated is not None
-    assert [int(number.replace(",", "")) for number in stated.groups()] == pytest.approx(derived(file)[1:], rel=0.05)
