@@ -11,7 +11,6 @@ from math import nan
 from typing import Any
 
 from fdarx_core.llm import AskingStopped, response_to
-from fdarx_core.llm.failures import Failure
 from fdarx_core.rag.answers import answer_question, stream_answer
 from fdarx_core.rag.flow import RetrievalResult, retrieve_contexts
 from fdarx_core.rag.gated_reply import CitedAnswer
@@ -29,7 +28,7 @@ from serving.model_clients import ModelClients
 _FEW_CHUNKS = 5_000
 """The most chunks that are searched by words without a thread: the search takes about a millisecond, and
 handing it to a thread, which waits for the interpreter lock, up to five."""
-_MODEL_FAILURES = (AskingStopped, Failure, Unavailable, asyncio.TimeoutError)
+_MODEL_FAILURES = (AskingStopped, asyncio.TimeoutError)
 
 
 class QuestionAnswering(ABC):
@@ -151,8 +150,6 @@ class QuestionBackend(IndexNames):
     async def ask(self, role: Role, calls: Sequence[TaskCall]) -> list[Response]:
         try:
             return await asyncio.wait_for(self._service.models.ask(role, calls), self._service.model_timeout_s)
-        except Overloaded:
-            raise
         except _MODEL_FAILURES as error:
             return [_failed_response(call, error) for call in calls]
 
@@ -163,8 +160,6 @@ class QuestionBackend(IndexNames):
                     yield await asyncio.wait_for(anext(pieces), self._service.model_timeout_s)
         except StopAsyncIteration:
             return
-        except Overloaded:
-            raise
         except _MODEL_FAILURES as error:
             yield _failed_response(call, error)
 
@@ -175,6 +170,4 @@ def _failed_response(call: TaskCall, error: Exception) -> Response:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, Failure):
-        return error.reason
     return "too_slow" if isinstance(error, asyncio.TimeoutError) else "unavailable"

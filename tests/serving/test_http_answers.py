@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -311,17 +310,6 @@ def test_without_the_search_there_is_no_service(fault: Unavailable, code: str) -
         for reply in (served.ask(), served.ask(stream=True), served.post("/v1/search", {"question": "dose"})):
             assert reply.status == 503 and reply.error["code"] == code and int(reply.headers["Retry-After"]) >= 1
             assert fault.why not in reply.body.decode()
-
-
-def test_a_busy_model_is_503_and_in_a_stream_its_last_event() -> None:
-    async def busy(request: Any) -> Any:
-        await asyncio.sleep(0)
-        raise Overloaded("the model")
-
-    with service(LocalBackend(Model(busy))) as served:
-        reply = served.ask()
-        assert reply.status == 503 and reply.headers["Retry-After"]
-        assert [name for name, _ in events(served.ask(stream=True))] == ["passages", "error"]
 
 
 def test_a_fault_in_the_server_is_500_with_its_request_id_and_nothing_else() -> None:
