@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -67,10 +67,6 @@ class ClusterNode:
         kind = request.accelerator is None or self.accelerators is None or request.accelerator in self.accelerators
         return kind and self.gpus >= request.gpus and self.cpus >= request.cpus
 
-    def without(self, request: ResourceRequest) -> ClusterNode:
-        """Return the resources that a replica leaves."""
-        return ClusterNode(self.gpus - request.gpus, self.cpus - request.cpus, self.accelerators)
-
 
 def all_fit(nodes: Sequence[ClusterNode], requests: Collection[ResourceRequest]) -> bool:
     """Return whether all requests fit at once."""
@@ -80,7 +76,8 @@ def all_fit(nodes: Sequence[ClusterNode], requests: Collection[ResourceRequest])
             place = next((index for index, node in enumerate(free) if node.fits(request)), None)
             if place is None:
                 return False
-            free[place] = free[place].without(request)
+            node = free[place]
+            free[place] = replace(node, gpus=node.gpus - request.gpus, cpus=node.cpus - request.cpus)
     return True
 
 

@@ -25,12 +25,6 @@ from serving.applications import (
 from serving.failures import failed_deployment
 from serving.served_model import INGRESS_CPUS, ServedModel
 
-_POLL_S = 0.5
-
-Build = Callable[[ServedModel], serve.Application]
-LogLine = Callable[[str], None]
-"""A function that is called with a line for the log."""
-
 
 def resource_request(model: ServedModel) -> ResourceRequest:
     """Return the resources that a model needs when it starts."""
@@ -60,8 +54,8 @@ class ServeFleet:
         self,
         models: Sequence[ServedModel],
         judge: str,
-        build: Build,
-        log: LogLine,
+        build: Callable[[ServedModel], serve.Application],
+        log: Callable[[str], None],
         gpus: int | None = None,
         own_cpus: int = 1,
         alone: bool = False,
@@ -82,7 +76,7 @@ class ServeFleet:
         self._gpus, self._own_cpus, self._alone = gpus, own_cpus, alone
         self._stack = ExitStack()
         self._applications: ServeApplications | None = None
-        self._polled, self._wanted = 0.0, set[str]()
+        self._wanted = set[str]()
 
     def __enter__(self) -> ServeFleet:
         return self
@@ -116,10 +110,7 @@ class ServeFleet:
 
     def tend(self, wanted: Collection[str]) -> None:
         """Update the states, remove models that are not wanted any more, and start wanted ones that fit."""
-        now = time.monotonic()
-        if now - self._polled < _POLL_S and self._wanted == set(wanted):
-            return
-        self._polled, self._wanted = now, set(wanted)
+        now, self._wanted = time.monotonic(), set(wanted)
         states = self._open().states()
         for name, deployment in self._deployments.items():
             self._update(deployment, states.get(name), now)
