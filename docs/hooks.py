@@ -65,12 +65,8 @@ def _api_page() -> str:
         "# Functions and classes",
         "After `import fdarx_core as fdarx`. [The Python API](python.md) shows how they are used together.",
     ]
-    for name, module in sorted(fdarx_core.PUBLIC_NAMES.items()):
-        parts.append(_documented(f"fdarx.{name}", f"{module}.{name}"))
-    parts += [_documented(path.rpartition(".")[2], path) for path in _RETURNED]
+    paths = {f"fdarx.{name}": f"{module}.{name}" for name, module in sorted(fdarx_core.PUBLIC_NAMES.items())}
+    paths |= {path.rpartition(".")[2]: path for path in _RETURNED}
+    # mkdocstrings reads the documentation of each object from its docstring
+    parts += [f"::: {path}\n    options: {{heading: {title}, toc_label: {title}}}" for title, path in paths.items()]
     return "\n\n".join(parts)
-
-
-def _documented(title: str, path: str) -> str:
-    """Return a section with the documentation of one object, which mkdocstrings reads from its docstring."""
-    return f"::: {path}\n    options: {{heading: {title}, toc_label: {title}}}"

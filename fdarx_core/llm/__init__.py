@@ -31,7 +31,6 @@ from fdarx_core.llm.baseline import response_to as response_to
 from fdarx_core.llm.failures import TRANSIENT as TRANSIENT
 from fdarx_core.llm.failures import AskingStopped as AskingStopped
 from fdarx_core.llm.failures import EndpointStopped as EndpointStopped
-from fdarx_core.llm.failures import Failure as Failure
 from fdarx_core.llm.model import Model as Model
 from fdarx_core.llm.model_config import ModelConfig as ModelConfig
 from fdarx_core.llm.model_config import ModelsError as ModelsError

@@ -234,7 +234,6 @@ class Evaluation(PipelineJob):
         `limit` in the order of a hash of the seed and their ids, and no label without one of these."""
         if self.earlier is not None:
             return self.earlier.groups()
-
         labels = self.benchmark.items
         if (sample := self.sample) is not None:
             drawn = first_ids((label.subject.set_id for label in self.benchmark.items()), sample, self.seed)

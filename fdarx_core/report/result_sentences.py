@@ -61,9 +61,7 @@ def result_sentence(sheets: EvaluationTables) -> str:
     limited = ""
     if sheets.info.get("config", {}).get("limit"):
         total = sum(sheets.info["benchmark"]["questions"].values())
-        limited = (
-            f"Only {len(sheets.types):,} of {plural(total, 'question')} were taken, in the order of the seed (--limit)."
-        )
+        limited = f"Only {len(sheets.types):,} of {plural(total, 'question')} were taken, drawn by the seed (--limit)."
     compared = hallucination_sentence(sheets.comparisons, cut=cut, unusable=unusable)
     return " ".join(filter(None, (clauses, compared, limited)))
 

@@ -4,7 +4,6 @@ from fdarx_core.retrieval.lexical import Mask as Mask
 from fdarx_core.retrieval.lexical import RankedList as RankedList
 from fdarx_core.retrieval.lexical import top_k as top_k
 from fdarx_core.retrieval.models import ModelDirectories as ModelDirectories
-from fdarx_core.retrieval.models import ModelMissing as ModelMissing
 from fdarx_core.retrieval.retrievers import Collection as Collection
 from fdarx_core.retrieval.retrievers import Queries as Queries
 from fdarx_core.retrieval.retrievers import Retriever as Retriever

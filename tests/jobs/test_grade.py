@@ -289,7 +289,7 @@ def test_a_limit_takes_the_first_questions_in_a_seeded_order(server: LoopbackSer
     file = ragas_jsonl(tmp_path / "qa.jsonl")
     done = grade(server, file, "--limit", 2)
     assert done.returncode == 0, done.stderr
-    assert "Only 2 of 3 questions were taken, in the order of the seed (--limit)." in done.stdout
+    assert "Only 2 of 3 questions were taken, drawn by the seed (--limit)." in done.stdout
     assert len(rows_of(tmp_path / "run", "questions", QuestionAnswer)) == 2
     other = grade(server, file, "--limit", 1)
     assert other.returncode == 2 and "limit: was 2, now 1" in other.stderr
@@ -316,6 +316,6 @@ def test_an_evaluation_takes_a_limit_and_answers_by_their_questions(example_buil
     more = fdarx.evaluate(example_build, limit=9, out=tmp_path / "more", **options)
     first, second = ({row.id for row in rows_of(one.root, "questions", QuestionAnswer)} for one in (few, more))
     assert len(first) == 5 and len(second) == 9 and first < second
-    assert few.info()["result"].endswith("questions were taken, in the order of the seed (--limit).")
+    assert few.info()["result"].endswith("questions were taken, drawn by the seed (--limit).")
     assert few.info()["config"]["limit"] == 5 and "limit" not in run.info()["config"]
     assert "(--limit)" in few.file("report.html").read_text()

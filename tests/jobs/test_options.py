@@ -72,8 +72,10 @@ def test_options_that_only_the_job_can_miss_are_one_clear_line(capsys: pytest.Ca
     assert fails(capsys, "evaluate") == "error: --out is required; see `fdarx evaluate --help`\n"
     missing = "error: --index is missing: give an index of `fdarx index`; see `fdarx serve --help`\n"
     assert fails(capsys, "serve") == fails(capsys, "serve", "--port", "8001") == missing
-    error = fails(capsys, "factuality", "--evidence", "labels:x", "pubmed", "--predictions", "x", "--out", "y")
-    assert "'pubmed' is one value too many for --evidence" in error
+    error = fails(
+        capsys, "factuality", "--claims", "one", "two", "--predictions", "x", "--evidence", "pubmed", "--out", "y"
+    )
+    assert "'two' is one value too many for --claims" in error
 
 
 @pytest.mark.parametrize(
@@ -165,6 +167,7 @@ def test_help_begins_with_required_and_common_options_and_names_the_other_source
         ("evaluate", ["benchmark", "out"]),
         ("evaluate-rag", ["index", "questions", "out"]),
         ("factuality", ["predictions", "evidence", "out"]),
+        ("grade", ["out"]),
         ("serve", ["index"]),
     ],
 )

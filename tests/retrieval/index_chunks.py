@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.encoders import Vectors, WindowVectors
-from fdarx_core.retrieval.index import EncoderInfo
+from fdarx_core.retrieval.encoders import EncoderInfo, Vectors, WindowVectors
 
 ENCODER = EncoderInfo("hashing", "f00d", 8)
 

@@ -15,8 +15,8 @@ from rank_bm25 import BM25Okapi
 
 from fdarx_core.rag.search import SearchQuery, search_index
 from fdarx_core.records import Chunk, LabelVersion, Product
-from fdarx_core.retrieval.encoders import WindowVectors
-from fdarx_core.retrieval.index import ChunkFilter, EncoderInfo, IndexReader, IndexStore
+from fdarx_core.retrieval.encoders import EncoderInfo, WindowVectors
+from fdarx_core.retrieval.index import ChunkFilter, IndexReader, IndexStore
 from fdarx_core.retrieval.index.label_drugs import NameCompleter, NameCompletion
 from fdarx_core.retrieval.lexical import RankedList, tokenize
 from fdarx_core.retrieval.retrievers import DENSE_WEIGHT, FUSION_DEPTH, Collection, Queries, fuse, get_retriever

@@ -15,8 +15,8 @@ import orjson
 import pytest
 
 from fdarx_core.records import Chunk
-from fdarx_core.retrieval.encoders import WindowVectors
-from fdarx_core.retrieval.index import EncoderInfo, IndexDamaged, IndexReader, IndexStore, Manifest
+from fdarx_core.retrieval.encoders import EncoderInfo, WindowVectors
+from fdarx_core.retrieval.index import IndexDamaged, IndexReader, IndexStore, Manifest
 from fdarx_core.retrieval.index import store as store_module
 from fdarx_core.retrieval.index.segments import document_digest, group_by_document
 from fdarx_core.storage import Location, StorageError, run_lock

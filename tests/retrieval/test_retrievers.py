@@ -14,17 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fdarx_core.records import Passage
-from fdarx_core.retrieval import (
-    Collection,
-    ModelDirectories,
-    ModelMissing,
-    Queries,
-    get_retriever,
-    load_encoder,
-    passage_search_text,
-)
+from fdarx_core.retrieval import Collection, ModelDirectories, Queries, get_retriever, load_encoder, passage_search_text
 from fdarx_core.retrieval.encoders import WindowVectors
 from fdarx_core.retrieval.lexical import RankedList, tokenize
+from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.retrieval.retrievers import RETRIEVERS, RerankedRetriever, fuse, load_reranker, needs_reranker
 from tests.retrieval.index_chunks import single_windows
 

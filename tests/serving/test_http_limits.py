@@ -250,7 +250,7 @@ def test_more_than_a_replica_takes_on_is_503_at_once() -> None:
 
 
 def test_those_who_wait_get_the_places_that_come_free() -> None:
-    with service(LocalBackend(BY_MODEL, hold=0.02), in_flight=8, waiting=60, wait_s=5) as served:
+    with service(LocalBackend(BY_MODEL, hold=0.02), in_flight=8, waiting=60, wait_s=60) as served:
         assert {status for status, _ in asyncio.run(_at_once(served, 30))} == {200}
         assert served.meter.most_in_flight == 4
 

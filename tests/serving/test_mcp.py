@@ -41,7 +41,7 @@ def served() -> Iterator[Service]:
 @asynccontextmanager
 async def connected(running: Service, mode: str = "auto", key: str = "") -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient(headers=headers) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(f"{running.url}/mcp", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
@@ -208,7 +208,7 @@ def test_limits_are_those_of_the_api() -> None:
         replies = [running.post("/mcp", listing, headers=accept) for _ in range(3)]
         assert [reply.status for reply in replies] == [200, 200, 429]
         assert replies[2].headers["Retry-After"] and replies[2].error["code"] == "busy"
-    with service(LocalBackend(BY_MODEL, hold=30), deadline_s=0.2) as running:
+    with service(LocalBackend(BY_MODEL, hold=30), deadline_s=2) as running:
         asked = {"name": "answer_with_citations", "arguments": {"question": QUESTION}}
         reply = running.post("/mcp", {**listing, "method": "tools/call", "params": asked}, headers=accept)
         assert (reply.status, reply.error["code"]) == (504, "deadline")

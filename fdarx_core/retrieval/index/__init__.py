@@ -1,6 +1,5 @@
 """A versioned search index, on a disk or on S3, and its readers and writers."""
 
-from fdarx_core.retrieval.encoders import EncoderInfo as EncoderInfo
 from fdarx_core.retrieval.index.chunk_table import ChunkFilter as ChunkFilter
 from fdarx_core.retrieval.index.chunk_table import FilterValue as FilterValue
 from fdarx_core.retrieval.index.label_drugs import NameCompletion as NameCompletion
