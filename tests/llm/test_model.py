@@ -166,7 +166,7 @@ def test_a_model_of_a_file(task: Task[Any], server: LoopbackServer, tmp_path: Pa
     [
         ({}, "give base_url"),
         ({"base_url": "localhost:8000"}, "base_url: .*write it as http"),
-        ({"base_url": "http://localhost", "max_inflight": 3}, "max_inflight: .*max_in_flight"),
+        ({"base_url": "http://localhost", "max_inflight": 3}, "no field max_inflight; did you mean max_in_flight"),
         ({"base_url": "http://localhost", "key_env": "NO_SUCH_KEY"}, "NO_SUCH_KEY is not set"),
         ({"base_url": "http://localhost", "key_env": "HOME", "api_key": "k"}, "not both"),
         ({"base_url": "http://localhost", "max_cost": 1}, "needs the model's prices"),

@@ -158,7 +158,7 @@ def test_damaged_lines_are_told_of(tmp_path: Path) -> None:
     assert [(one.reason, one.source) for one in rejects] == [
         ("not_json", "m.jsonl:3"),
         ("not_an_object", "m.jsonl:4"),
-        ("not_json", "m.jsonl:5"),
+        ("not_utf8", "m.jsonl:5"),
     ]
 
 

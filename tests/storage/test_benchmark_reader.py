@@ -239,7 +239,7 @@ def test_contexts_are_found_in_the_label_by_place_and_by_text(tmp_path: Path) ->
 
 BAD_ROWS: list[tuple[Any, str]] = [
     (b"{ not json", "not_json"),
-    (b'"\xff"', "not_json"),
+    (b'"\xff"', "not_utf8"),
     (b"[1, 2]", "not_an_object"),
     ({**GOOD, "qid": "x", "question": " "}, "missing_key"),
     ({**GOOD, "qid": "x", "answer": None}, "missing_key"),

@@ -13,6 +13,7 @@ from fdarx_core.tuning.evaluation import BASE, TUNED, TunedAnswer, tuning_figure
 from fdarx_core.tuning.trainer import STATE, LossPoint, best_point, loss_curve, newest_checkpoint, training_callbacks
 
 
+@pytest.mark.models  # the callback is a class of transformers
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_a_training_that_diverged_is_told_to_go_slower(loss: float) -> None:
     told: list[tuple[int, int, str]] = []
