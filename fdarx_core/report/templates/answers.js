@@ -56,7 +56,7 @@
     const asked = questions[at], first = [...groups[at].values()][0][0];
     const shown = [...groups[at]].filter(([, group]) => group.some((row) => matched.has(row)));
     return element("section", "", "card asked", element("h3", asked[TEXT]),
-      element("p", [valueOf("type", first), asked[DRUG], asked[TOPIC] || "no topic"].join(" · "), "about"),
+      element("p", [valueOf("type", first), asked[DRUG], asked[TOPIC]].filter(Boolean).join(" · "), "about"),
       ...shown.map(([setting, group], place) => element("div", "", "answers-row",
         element("div", "", "gold", element("h4", values.setting[setting]), place ? "" : element("b", "Gold answer"), place ? "" : document.createTextNode(asked[GOLD] || "The label does not have the answer.")),
         ...group.map(item))));
@@ -96,7 +96,7 @@
     const legend = element("p", "Marked in the passages: ", "about", element("mark", "words of the gold answer", "by-gold"), document.createTextNode(" "),
       element("mark", "words of the model's answer", "by-model"), document.createTextNode(" "), element("mark", "words of both", "by-both"));
     return [why, element("div", "", "pair", labelled("Gold answer", asked[GOLD], ""), labelled("Answer of the model, complete", columns.answer[row], "answer")), columnsShown, columnsShown.querySelector(".text mark") ? legend : "",
-      element("p", `${asked[DRUG]} · ${asked[TOPIC] || "no topic"} · label ${asked[LABEL]} · question ${asked[ID]} · answer ${columns.id[row]}`, "about")];
+      element("p", [asked[DRUG], asked[TOPIC], asked[LABEL] !== asked[ID] && `label ${asked[LABEL]}`, `question ${asked[ID]}`, `answer ${columns.id[row]}`].filter(Boolean).join(" · "), "about")];
   }
 
   function goldPassages(row, details, asked) {
