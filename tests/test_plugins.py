@@ -23,6 +23,8 @@ from tests.loopback.prompts import ShownPrompt
 from tests.loopback.readers import READERS
 from tests.loopback.writer import write, write_factual
 
+pytestmark = pytest.mark.slow
+
 FILES: dict[str, str] = dict(
     re.findall(
         r"`(pyproject\.toml|acme_labels/\S+)`(?:(?!```).)*```\w+\n(.*?)```",

@@ -18,6 +18,8 @@ from tests.jobs.test_batch_jobs import AMOUNTS, answers, rows_of_benchmark
 from tests.llm.loopback_server import LoopbackServer
 from tests.pipeline import scripted
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["tests.jobs.test_batch_jobs"]
 
 

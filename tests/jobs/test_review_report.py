@@ -13,6 +13,8 @@ from fdarx_core.storage import Location, write_records
 from jobs import cli
 from tests.review.synthetic_reviews import PEOPLE, item, simulated, votes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def review(tmp_path: Path) -> Path:

@@ -9,8 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import EXAMPLES, REPOSITORY
 from tests.jobs.in_process import run_jobs_apart
+
+pytestmark = pytest.mark.slow
 
 LABEL = EXAMPLES / "telvanto-tablets.xml"
 HEAVY = {"ray", "torch", "opentelemetry.sdk", "opentelemetry.exporter"}

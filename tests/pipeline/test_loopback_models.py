@@ -28,6 +28,8 @@ from tests.llm.loopback_server import LoopbackServer
 from tests.loopback.build import LoopbackBuild, LoopbackModels, begun_build, loopback_fields, measure
 from tests.loopback.readers import relation
 
+pytestmark = pytest.mark.slow
+
 AMOUNTS = GenerationConfig(passages=4, section_pairs=4, twins=4, transfers=4)
 KINDS = ("labels", "passages", "candidates", "questions", "verdicts", "rejects", "stages")
 

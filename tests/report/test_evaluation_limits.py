@@ -15,6 +15,8 @@ from fdarx_core.report.figure_limits import is_comparable, limits
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import SyntheticEvaluation
 
+pytestmark = pytest.mark.slow
+
 MODEL = "hasty-8b"
 
 

@@ -18,6 +18,8 @@ from serving.retriever import CorpusStore
 from tests.serving.local_service import LocalBackend, Reply, Service, eventually, service
 from tests.serving.slow_files import parsers_of, slow_pdf
 
+pytestmark = pytest.mark.slow
+
 ENDLESS = slow_pdf(50_000, pages=400)
 """It takes hours to read."""
 BODY = {"Content-Type": "application/octet-stream"}
