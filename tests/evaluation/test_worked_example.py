@@ -46,8 +46,8 @@ def of_all_draws(values: list[list[float]]) -> tuple[float, float, float]:
     """The mean and its interval over all draws of as many drugs as there are; NaN is left out."""
     known = [[value for value in one if not np.isnan(value)] for one in values]
     sums, counts = np.array([sum(one) for one in known]), np.array([len(one) for one in known])
-    draws = np.array(list(product(range(len(known)), repeat=len(known))))
-    means = sums[draws].sum(axis=1) / counts[draws].sum(axis=1)
+    draws = np.indices((len(known),) * len(known)).reshape(len(known), -1)
+    means = sums[draws].sum(axis=0) / counts[draws].sum(axis=0)
     low, high = np.quantile(means, [0.025, 0.975])
     return float(sums.sum() / counts.sum()), float(low), float(high)
 

@@ -29,6 +29,8 @@ from tests.llm.loopback_server import Call, Fault, text_of
 from tests.pipeline import scripted
 from tests.pipeline.test_steps import identities
 
+pytestmark = pytest.mark.slow
+
 AMOUNTS = ("--sample", "1", "--passages", "4", "--section-pairs", "3", "--twins", "3", "--transfers", "0")
 PRICES = {"input": 100, "output": 400}
 

@@ -17,6 +17,8 @@ from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 
+pytestmark = pytest.mark.slow
+
 AMOUNTS = ("--sample", 4, "--passages", 3, "--section-pairs", 1, "--twins", 2, "--transfers", 0)
 ROLES = ("--generator", "writer", "--reader", "reader", "--judge", "judge")
 _SAID = re.compile(r"^(writer|reader|judge) \w+: ([\d,]+) of ([\d,]+) prompts ", re.MULTILINE)

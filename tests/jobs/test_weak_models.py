@@ -20,6 +20,8 @@ from tests.llm.loopback_server import Call, Fault, LoopbackServer
 from tests.loopback.build import LoopbackModels
 from tests.loopback.prompts import JUDGING, ShownPrompt
 
+pytestmark = pytest.mark.slow
+
 AMOUNTS = ("--sample", 4, "--passages", 2, "--section-pairs", 1, "--twins", 2, "--transfers", 0)
 ROLES = ("--generator", "writer", "--reader", "reader", "--judge", "judge")
 

@@ -238,6 +238,7 @@ def mistyped(name: str, source: random.Random) -> str:
             return typo
 
 
+@pytest.mark.slow
 def test_real_names_with_a_typing_error(real_labels: Path) -> None:
     names, source, counts = real_names(real_labels), random.Random(0), Counter[str]()
     for name, moieties in sorted(real_drugs(real_labels).items()):

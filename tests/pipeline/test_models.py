@@ -35,6 +35,8 @@ from tests.pipeline.scripted import (
 )
 from tests.pipeline.test_steps import identities
 
+pytestmark = pytest.mark.slow
+
 Row = TypeVar("Row")
 LOST_WITH_A_PROCESS = 64
 """The 16 requests in flight, and what was answered in the moments before a segment of answers was written."""
@@ -165,7 +167,7 @@ def test_the_key_is_nowhere(calm: Path, server: LoopbackServer, tmp_path: Path) 
             assert not file.is_file() or PLANTED_KEY.encode() not in file.read_bytes(), file
 
 
-@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("executor", ["local", "ray"])
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(
     calm: Path, server: LoopbackServer, tmp_path: Path, executor: str
 ) -> None:
@@ -206,7 +208,7 @@ def answered_twice(server: LoopbackServer) -> int:
     return sum(count - 1 for count in server.answered.values())
 
 
-@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("executor", ["local", "ray"])
 def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_path: Path, executor: str) -> None:
     server.latency = 0.5  # so long that the build can't come to its end before the signal is heard
     out = tmp_path / "run"
@@ -219,7 +221,6 @@ def test_ctrl_c_saves_what_is_in_flight(calm: Path, server: LoopbackServer, tmp_
     assert max(server.by_prompt.values()) == 1
 
 
-@pytest.mark.slow
 def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer, tmp_path: Path) -> None:
     server.latency = 0.2  # few answers arrive while a segment is written, even on a busy machine
     out = tmp_path / "run"
@@ -230,7 +231,6 @@ def test_a_killed_driver_loses_almost_nothing(calm: Path, server: LoopbackServer
     assert answered_twice(server) <= len(KILLED_AFTER) * LOST_WITH_A_PROCESS + 0.02 * len(server.answered)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [60, *(pytest.param(calls, marks=pytest.mark.nightly) for calls in (10, 120))])
 def test_a_killed_worker_is_replaced_without_running_again(
     calm: Path, server: LoopbackServer, tmp_path: Path, after: int

@@ -31,6 +31,8 @@ from tests.pipeline.scripted import GARBAGE, KEY_VARIABLE, NAME, PLANTED_KEY, Sc
 from tests.pipeline.test_models import qa, records
 from tests.pipeline.test_steps import identities
 
+pytestmark = pytest.mark.slow
+
 AMOUNTS = ("--passages", "2", "--section-pairs", "2", "--twins", "2", "--transfers", "0", "--sample", "3")
 SEED = 40
 JUDGES = ("one", "two", "three")

@@ -17,7 +17,7 @@ from tests.labels.rrf import write_names
 from tests.labels.spl import FIELDS, SET_ID, document, product, section, subject, substance
 from tests.serving.local_service import LocalBackend, Reply, Service, service
 
-pytestmark = pytest.mark.usefixtures("files_read_here")
+pytestmark = [pytest.mark.usefixtures("files_read_here"), pytest.mark.slow]
 
 QUESTION = "What is the recommended dose of mivorel?"
 TRUE, FALSE = "10 mg", "900 mg"
