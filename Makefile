@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 PARALLEL := -n 2 --dist loadfile
+# Tests that often wait, for a server or for a process that they killed, run three files at a time on two cores.
+WAITING := -n 3 --dist loadfile
 # Tests with browsers, trained models, engines and machines that die are not the same each time: one that fails runs
 # once more, and is listed.
 AGAIN := --reruns 1 -rR
@@ -67,10 +69,10 @@ serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at h
 	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines --port $(PORT)
 
 test: $(VENV)/test  ## all quick tests, three files at a time; those on real labels find them through FDARX_DATA
-	$(RUN) pytest -n 3 --dist loadfile $(without_others)
+	$(RUN) pytest $(WAITING) $(without_others)
 
 test-slow: $(VENV)/test  ## a core of what takes long: a faulty server, killed processes, evaluations on S3
-	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(PARALLEL) $(AGAIN)
+	$(RUN) pytest -m "slow and not nightly" $(call marked,slow) $(WAITING) $(AGAIN)
 
 test-models: $(VENV)/models  ## retrievers and metrics on local models: MiniLM, and small ones made on the spot
 	$(RUN) pytest -m "models and not nightly" $(call marked,models) $(PARALLEL) $(AGAIN)
