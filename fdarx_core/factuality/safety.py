@@ -134,7 +134,10 @@ def safety_sentence(counts: Mapping[str, int], *, by_model: bool) -> str:
     """Return in words what the check of answers found. `by_model` says whether a language model made it."""
     if not by_model:
         return "Not checked: no judge model. Name a language model with --entailment."
-    return (
-        f"{counts['flags']:,} flags; {counts['dropped']:,} more are dropped, because a quotation of them is not "
-        f"verbatim. {counts['unchecked']:,} answers are not checked, because the judge's reply is not usable."
-    )
+    flags, dropped, unchecked = counts["flags"], counts["dropped"], counts["unchecked"]
+    said = "1 flag" if flags == 1 else f"{flags:,} flags"
+    if dropped:
+        said += f"; {dropped:,} more {'is' if dropped == 1 else 'are'} dropped, because a quotation is not verbatim"
+    if unchecked:
+        said += f"; {unchecked:,} answers could not be checked, because the judge's replies were not usable"
+    return f"{said}."

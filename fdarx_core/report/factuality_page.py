@@ -201,19 +201,35 @@ def _rows(kept: Iterable[Figure], name: Callable[[Figure], str]) -> list[Named]:
 
 
 def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
-    """Return the shares of claims that the evidence supports and contradicts, by model, and how models differ."""
+    """Return the shares of claims that the evidence supports and contradicts, and how models differ.
+
+    Of more than two sets of answers it names the one with most supported claims and the one with most contradicted.
+    """
     whole = {"dataset": ALL, "type": ALL}
-    contradicted = {str(one.keys): one for one in select(summary.figures, f"contra@{method.k}", **whole)}
-    parts = [
-        f"{joined(one.keys['model'], one.keys['setting'])}: the evidence supports {percent(one)} and contradicts "
-        f"{percent(contradicted[str(one.keys)])} of the decided claims in the mean answer"
-        for one in select(summary.figures, f"support@{method.k}", **whole)
-        if one.value is not None
-    ]
+    supported, contradicted = (
+        [one for one in select(summary.figures, f"{kind}@{method.k}", **whole) if one.value is not None]
+        for kind in ("support", "contra")
+    )
+    if len(supported) > 2:
+        most, least = (max(rows, key=lambda one: one.value or 0.0) for rows in (supported, contradicted))
+        said = (
+            f"Of {len(supported)} sets of answers, the evidence supports most in {_set_name(most)}: {percent(most)} of "
+            f"the decided claims in the mean answer; it contradicts most in {_set_name(least)}: {percent(least)}"
+        )
+    else:
+        said = "; ".join(
+            f"{_set_name(one)}: the evidence supports {percent(one)} and contradicts {percent(other)} of the decided "
+            "claims in the mean answer"
+            for one, other in zip(supported, contradicted, strict=True)
+        )
     pairs = [one for one in select(summary.differences, f"contra@{method.k}", **whole) if "model" in one.first]
     rate = "share of contradicted claims"
     compared = difference_sentence(pairs, lambda side: side["model"], f"has a higher {rate}", rate)
-    return f"{'; '.join(parts) or 'No claim is decided'}. {compared}".strip()
+    return f"{said or 'No claim is decided'}. {compared}".strip()
+
+
+def _set_name(one: Figure) -> str:
+    return joined(one.keys["model"], one.keys["setting"])
 
 
 def factuality_page(

@@ -117,5 +117,6 @@ def test_what_was_found_is_told_in_words() -> None:
     lacking = FactualityScore("b", "q", "m", "", "", "", "", "answered", unscored=["flags: invalid_json: no JSON"])
     counts = safety_counts(score) + safety_counts(lacking)
     assert counts == {"flagged": 1, "flags": 2, "dropped": 1, "unchecked": 1}
-    assert safety_sentence(counts, by_model=True).startswith("2 flags; 1 more are dropped")
+    assert safety_sentence(counts, by_model=True).startswith("2 flags; 1 more is dropped")
+    assert safety_sentence({"flags": 1, "dropped": 0, "unchecked": 0}, by_model=True) == "1 flag."
     assert safety_sentence({}, by_model=False).startswith("Not checked: no judge model")

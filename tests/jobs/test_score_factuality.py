@@ -282,6 +282,6 @@ def test_a_judge_checks_answers_against_the_label_of_a_drug_that_rxnorm_names(
     assert done.returncode == 0, done.stderr
     [flag] = rows_of(tmp_path / "run", "flags", SafetyFlag)
     assert (flag.kind, flag.drug, flag.subject) == ("contraindication", "TELVANTO", "CONTRAINDICATIONS")
-    assert "1 flags; 1 more are dropped" in done.stdout
+    assert "1 flag; 1 more is dropped" in done.stdout
     refused = score(tmp_path / "none", "--predictions", answers, "--evidence", f"file:{answers}", "--rxnorm", names)
     assert (refused.returncode, "need labels: give --safety" in refused.stderr) == (2, True)

@@ -2,10 +2,11 @@
 // Saves each table of a report as CSV, whose columns with intervals have their bounds beside them, or as LaTeX (booktabs).
 (() => {
   const SIGNS = {
-    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "✓": "\\checkmark{}", "−": "$-$", "µ": "$\\mu$",
-    "μ": "$\\mu$", "÷": "$\\div$", "×": "$\\times$", "≤": "$\\le$", "≥": "$\\ge$", "ρ": "$\\rho$", "α": "$\\alpha$", "Δ": "$\\Delta$",
+    "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "✓": "$\\surd$", "−": "$-$", "µ": "$\\mu$",
+    "μ": "$\\mu$", "÷": "$\\div$", "×": "$\\times$", "≤": "$\\le$", "≥": "$\\ge$", "<": "$<$", ">": "$>$", "|": "$|$",
+    "ρ": "$\\rho$", "α": "$\\alpha$", "Δ": "$\\Delta$",
   };
-  const latex = (words) => words.replace(/[&%$#_{}\\~^✓−µμ÷×≤≥ραΔ]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
+  const latex = (words) => words.replace(/[&%$#_{}\\~^✓−µμ÷×≤≥<>|ραΔ]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
   const text = (cell) => cell.textContent.replace(/\s+/g, " ").trim();
   // A list that is shown page by page gives all its rows as `everyRow`.
   const bodyOf = (table) => table.tBodies[0].everyRow?.() ?? [...table.tBodies[0].rows];
