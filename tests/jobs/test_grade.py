@@ -70,7 +70,7 @@ def ragas_jsonl(file: Path) -> Path:
 
 
 FILES = Path(__file__).with_name("data")
-"""Files that ragas 0.4.3, deepeval 4.3.1 and promptfoo 0.121.20 wrote of these questions and answers."""
+"""Files that ragas 0.4.3, deepeval 4.3.1 and promptfoo 0.121.20 wrote of these answers, without their indents."""
 WRITTEN = sorted(file.name for file in FILES.iterdir() if "repeat" not in file.name)
 
 
