@@ -73,7 +73,7 @@ def _tell(checks: list[ModelCheck]) -> None:
 
 
 def _row(one: ModelCheck) -> list[str]:
-    modes = ["no" if one.modes[mode] else "yes" for mode in one.modes] or ["-"] * 3
+    modes = ["?" if mode in one.unanswered else "no" if one.modes[mode] else "yes" for mode in one.modes] or ["-"] * 3
     figures = [(one.seconds, ".1f"), (one.tokens_per_second, ",.0f"), (one.cost, ".6f")]
     seconds, speed, cost = ("-" if value is None else format(value, form) for value, form in figures)
     length = f"{one.context_length:,}" if one.context_length else "-"

@@ -175,7 +175,7 @@ def connection_failure(error: BaseException, answered: bool) -> Failure:
 
     detail = f"{type(error).__name__}: {error}"
     if isinstance(error, asyncio.TimeoutError):
-        return Failure(f"{TRANSIENT}timeout", detail)
+        return Failure(f"{TRANSIENT}timeout", str(error) or "no reply within timeout_s")
     if isinstance(error, aiohttp.ClientSSLError):
         return Failure(f"{TRANSIENT}tls", detail, fatal=not answered)
     if isinstance(error, aiohttp.ClientConnectorDNSError):

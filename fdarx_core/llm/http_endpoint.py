@@ -215,6 +215,8 @@ class HttpEndpoint(AsyncEndpoint):
             return f"check {way}that the proxy is up and forwards to base_url"
         if failure.status in (401, 402, 403, 429):
             field = "key_command" if self.config.key_command else "key_env"
+            if not (self.config.key_command or self.config.key_env):
+                return "no key was sent: name its environment variable in key_env, or check headers"
             return f"check the key that {field} names, and what it may use"
         if failure.status == 400:
             return "check model, sampling and structured in the models file"

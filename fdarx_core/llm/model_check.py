@@ -44,6 +44,7 @@ class ModelCheck:
         name: the model's name in the models file.
         error: why the model cannot be used; "" for a model that can.
         modes: for each of `MODES`, why the model gives no reply of a schema in this way; "" where it does.
+        unanswered: the modes of which nothing is known, because the server failed for now or took too long.
         system_role: `obeyed`, `not obeyed`, or `refused`: then the system message is sent with the first question.
         context_length: tokens of prompt and reply together, by the server's list of models, else by the models file.
         token_limit: the parameter that limits the tokens of a reply on this server.
@@ -57,6 +58,7 @@ class ModelCheck:
     name: str
     error: str = ""
     modes: dict[OutputMode, str] = field(default_factory=dict)
+    unanswered: list[OutputMode] = field(default_factory=list)
     system_role: str = ""
     context_length: int | None = None
     token_limit: str = ""
@@ -84,7 +86,7 @@ async def _check(config: ModelConfig, timeout_s: float) -> ModelCheck:
     except ValueError as error:
         check.error = str(error)
         return check
-    seconds = min(timeout_s, config.timeout_s)
+    seconds, longest = min(timeout_s, config.timeout_s), config.timeout_s
     quick = {"timeout_s": seconds, "max_wait_s": min(seconds, config.max_wait_s), "max_tries": 2}
     config = config.model_copy(update=quick)
     plain = await _exchange(config, _SYSTEM, _QUESTION, {})
@@ -94,9 +96,14 @@ async def _check(config: ModelConfig, timeout_s: float) -> ModelCheck:
         question = _QUESTION if mode == "json_schema" else _FORMED
         exchanges.append(await _exchange(of_mode, _STRUCTURED_SYSTEM, question, _SCHEMA))
         check.modes[mode] = exchanges[-1].fault
+        if exchanges[-1].response.reason.startswith((TRANSIENT, _STOPPED)):
+            check.unanswered.append(mode)
     _read_list(check, config, plain.listed)
     if any(one.response.finish_reason == "length" for one in exchanges):
         check.notes.append(f"max_tokens: write more than {config.max_tokens:,}; a reply was cut there")
+    if any(one.response.reason == f"{TRANSIENT}timeout" for one in exchanges):
+        wait = "check with a greater --timeout-s" if seconds < longest else "write more in the models file"
+        check.notes.append(f"timeout_s: a reply took longer than {seconds:g} s; {wait}")
     if check.error:
         return check
     check.token_limit = plain.features.token_limit
@@ -166,7 +173,9 @@ def _propose(check: ModelCheck, config: ModelConfig) -> None:
     """Add what the replies say about the entry of the models file."""
     used = "json_schema" if config.structured == "auto" else config.structured
     best = next((mode for mode in MODES if not check.modes[mode]), None)
-    if best is None:
+    if check.unanswered:
+        check.notes.append(f"structured: no reply with {', '.join(check.unanswered)}; check again")
+    elif best is None:
         check.notes.append("structured: no way works; the model can answer questions, but neither write nor judge them")
     elif best != used:
         check.write["structured"] = best

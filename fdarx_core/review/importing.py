@@ -219,7 +219,7 @@ def _annotation(review: Review, items: Mapping[str, ReviewItem], place: str, row
     """
     if missing := [name for name in _REQUIRED if name not in row]:
         raise StorageError(f"{place} lacks {', '.join(missing)}; keep the columns of items.csv, with commas")
-    seconds = row.get("seconds", 0.0)
+    seconds = 0.0 if row.get("seconds") is None else row["seconds"]
     if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
         raise StorageError(f"{place}: seconds is {seconds!r}, not a duration; hand in the file as it was saved")
     review_id, annotator, written = (_text(row[name]) for name in ("review", "annotator", "value"))

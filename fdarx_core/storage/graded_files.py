@@ -32,8 +32,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The usual names of columns, the preferred first. Case, spaces and "_" do not count: actualOutput is actual_output."""
 
-_LISTS = ("results", "test_cases", "testCases", "goldens", "samples", "data")
-"""The keys of a JSON file under which rows are: promptfoo nests results twice, DeepEval writes test cases."""
+_LISTS = ("testRunData", "results", "test_results", "test_cases", "testCases", "goldens", "samples", "data")
+"""The keys of a JSON file under which rows are: promptfoo nests results twice, DeepEval writes tests."""
 _WHOLE_ANSWERS = ("equals", "factuality", "model-graded-factuality", "similar")
 """The assertions of promptfoo whose value is a whole answer."""
 _OUTPUT_COLUMN = re.compile(r"\[([^\]]+)\] ?(.*)", re.DOTALL)
@@ -44,13 +44,15 @@ def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark,
     """Read the answers in a `.csv`, `.jsonl`, `.json` or `.parquet` file, and a benchmark of their questions.
 
     A row needs a question, an answer, and a reference or contexts; others are rejects of the benchmark. Rows with the
-    same id, or the same question and reference, are one question, whose passages are the contexts of its answers. An
-    answer is given in the setting reference, in given_context, or in both. `named` are the columns without a usual
-    name, by the key in `COLUMNS`. Raises StorageError for a file, or columns, by which nothing can be graded.
+    same id, or the same question and reference, are one question, whose passages are the contexts of its answers; a
+    model's further answers to it are repeats, to questions of their own that belong to the same item. An answer is
+    given in the setting reference, in given_context, or in both. `named` are the columns without a usual name, by the
+    key in `COLUMNS`. Raises StorageError for a file, or columns, by which nothing can be graded.
     """
     location = Location(address)
     check_rows_file(location, "fdarx grade")
     rows = [flat for row in read_rows(location, _NEEDED, within=_LISTS) for flat in _flat_rows(row)]
+    rows.sort(key=lambda row: str(row.row.get("prompt.index", "")))  # promptfoo writes first what ended first
     found = dict.fromkeys(key for row in rows for key in row.row if isinstance(key, str))
     parser = _Parser(find_columns(location.name, list(found), named), location.name.removesuffix(location.suffix))
     parsed = parse_rows(rows, parser.parse, stage="intake", id_keys=parser.columns["id"])
@@ -58,12 +60,13 @@ def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark,
     if not parser.given:
         raise StorageError(no_usable_row(address, "answer to grade", _NEEDED, rejects))
     items, given = [], list(chain.from_iterable(parser.given.values()))
-    for id, question in sorted(parser.questions.items()):
+    for id, (question, *repeats) in sorted(parser.questions.items()):
         texts = parser.contexts[id].items()
         passages = [Passage(id, at, at, "", "", "", "Given context", "", text) for text, at in texts]
-        items.append(BenchmarkItem.of(id, question.drug_name, False, passages, [question]))
+        items.append(BenchmarkItem.of(id, question.drug_name, False, passages, [question, *repeats]))
+    count = sum(map(len, parser.questions.values()))
     about = {"name": location.name, "kind": "graded_file", "address": address, "split": "all", "rows": len(rows)}
-    about |= {"labels": len(items), "questions": {FACTUAL.name: len(items)}, "rejected": len(rejects)}
+    about |= {"labels": len(items), "questions": {FACTUAL.name: count}, "rejected": len(rejects)}
     return Benchmark({**about, "digest": content_id(repr(items), repr(given))}, lambda: iter(items), rejects), given
 
 
@@ -89,12 +92,13 @@ def find_columns(file: str, found: Sequence[str], named: Mapping[str, str]) -> d
 
 @dataclass(slots=True)
 class _Parser:
-    """Parses rows: `given` are answers by question id and model, `contexts` the places of each question's contexts."""
+    """Parses rows: `given` are answers by question id and model, `questions` those of each id, of which the second is
+    the first repeat, and `contexts` the places of each question's contexts."""
 
     columns: Mapping[str, Sequence[str]]
     file: str
     given: dict[tuple[str, str], list[ImportedPrediction]] = field(default_factory=dict)
-    questions: dict[str, QuestionAnswer] = field(default_factory=dict)
+    questions: dict[str, list[QuestionAnswer]] = field(default_factory=dict)
     contexts: dict[str, dict[str, int]] = field(default_factory=dict)
     prompts: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -113,19 +117,19 @@ class _Parser:
             raise InputError("no_reference_or_context", f"no text under {', '.join(listed)}")
         id = text_at(row, *columns["id"]) or content_id("graded", normalized_question(text), drug, reference)
         question = QuestionAnswer(id, FACTUAL.name, "factual", "", "", id, drug, text, reference)
-        known = self.questions.get(id, question)
-        if (normalized_question(known.question), known.answer) != (normalized_question(text), reference):
+        known = self.questions.setdefault(id, [question])
+        if (normalized_question(known[0].question), known[0].answer) != (normalized_question(text), reference):
             raise InputError("other_question", f"an earlier row has the id {id} and another question or reference")
         model = self._model(row)
-        if (id, model) in self.given:
-            raise InputError("duplicate", f"an earlier row has an answer of {model} to this question")
-        self.questions.setdefault(id, question)
+        unanswered = next((one for one in known if (one.id, model) not in self.given), None)
+        if unanswered is None:
+            known.append(unanswered := replace(question, id=f"{id}~{len(known) + 1}"))
         places = self.contexts.setdefault(id, {})
         shown = [places.setdefault(context, len(places)) for context in contexts]
         answer = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
-        one = ImportedPrediction(id, model, "reference", "", answer, cited=[], citable=[])
+        one = ImportedPrediction(unanswered.id, model, "reference", "", answer, cited=[], citable=[])
         by_context = replace(one, setting="given_context", shown=shown)
-        self.given[id, model] = [one] * bool(reference) + [by_context] * bool(contexts)
+        self.given[one.question_id, model] = [one] * bool(reference) + [by_context] * bool(contexts)
 
     def _model(self, row: dict[str, Any]) -> str:
         """Return the name of the model; of its second prompt in a file of promptfoo, with " 2" after it."""
@@ -155,8 +159,10 @@ def _flat_rows(line: FileRow) -> Iterator[FileRow]:
     after = dict(zip(row, [*row, ""][1:], strict=True))  # the status of an output is in the next column
     rest = {name: value for name, value in row.items() if name not in outputs}
     for name, found in outputs.items():
-        failed = str(after[name]).startswith("Status") and row[after[name]] == "ERROR"
-        about = {"provider": found[1], "prompt.label": found[2], "error" if failed else "response.output": row[name]}
+        status = row[after[name]] if str(after[name]).startswith("Status") else None
+        text = row[name] or ("the model failed" if status == "ERROR" else status and "")  # an answer may be empty
+        column = "error" if status == "ERROR" else "response.output"
+        about = {"provider": found[1], "prompt.label": found[2], column: text}
         yield replace(line, row={**rest, **about})
 
 
@@ -173,4 +179,5 @@ def _promptfoo_result(row: dict[str, Any]) -> dict[str, Any]:
     output, label = part("response", "output"), part("prompt", "label") or part("prompt", "raw")
     provider = part("provider", "label") or part("provider", "id") or row.get("provider")
     found = {"response.output": output, "error": row.get("error"), "provider": provider, "prompt.label": label}
+    found["prompt.index"] = str(row.get("promptIdx")).zfill(9)
     return {**({"reference": reference} if reference else {}), **row["vars"], **found}

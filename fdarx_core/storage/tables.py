@@ -172,7 +172,8 @@ def read_rows(
         location: the file.
         wanted: the keys that a row needs, for error messages.
         blank: the columns of a CSV file whose empty cells are empty texts; in other columns they are missing values.
-        within: keys under which the list of rows may be in the object of a JSON file, also one within another.
+        within: keys under which the list of rows may be in the object of a JSON file, also one within another; an
+            object of columns, as pandas writes it, needs none.
     """
     suffix = location.suffix.lower()
     if suffix == ".jsonl":
@@ -183,6 +184,9 @@ def read_rows(
         rows: Any = read_table(location).to_pylist() if suffix == ".parquet" else _json(location)
         while isinstance(rows, dict) and (key := next(filter(rows.__contains__, within), None)):
             rows = rows[key]
+        if isinstance(rows, dict) and rows and all(isinstance(cells, dict) for cells in rows.values()):
+            # DataFrame.to_json writes an object for each column, with the rows by their index
+            rows = [{name: cells.get(at) for name, cells in rows.items()} for at in next(iter(rows.values()))]
         if not isinstance(rows, list):
             raise StorageError(f"{location} holds no list; give a list of objects with {wanted}")
         for number, row in enumerate(rows, 1):
@@ -208,7 +212,7 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
         names = list(reader.fieldnames or ())  # one that recurs gets its position
         reader.fieldnames = [f"{name} {at}" if name in names[:at] else name for at, name in enumerate(names)]
         for row in reader:
-            filled = {key: value for key, value in row.items() if key in blank or value}
+            filled = {key: value if key in blank else value or None for key, value in row.items()}
             yield FileRow(f"{location.name}:{reader.line_num}", filled)
     except UnicodeDecodeError as error:
         raise StorageError(f"{location} is not in UTF-8 ({error}); save it as UTF-8") from error

@@ -102,6 +102,15 @@ def test_a_server_without_json_schema(server: LoopbackServer, tmp_path: Path) ->
     assert one["write"] == {"structured": "json_object", "context_length": 4096}
 
 
+@pytest.mark.parametrize("fault", [Fault(status=503, error={"message": "busy"}), Fault(latency=5)])
+def test_a_mode_without_a_reply_is_not_called_unsupported(fault: Fault, server: LoopbackServer, tmp_path: Path) -> None:
+    server.faults = lambda call: fault if mode(call.body) == "json_schema" else None
+    [one] = checked(tmp_path, entry(server, prices=PRICES, context_length=4096, timeout_s=0.5))
+    assert (one["error"], one["unanswered"], one["write"]) == ("", ["json_schema"], {})
+    late = ["timeout_s: a reply took longer than 0.5 s; write more in the models file"] if fault.latency else []
+    assert one["notes"] == [*late, "structured: no reply with json_schema; check again"]
+
+
 def test_a_server_that_ignores_the_schema(server: LoopbackServer, tmp_path: Path) -> None:
     server.answer = lambda body: REPLY if "JSON" in text_of(body["messages"][-1]) else "50 mg. heron"
     [one] = checked(tmp_path, entry(server))
@@ -148,6 +157,7 @@ def test_the_models_that_cannot_be_used_do_not_stop_the_others(
         entries = [
             entry(server, "down", base_url=down),
             entry(closed, "closed", key_env="CHECKED_KEY"),
+            entry(closed, "unkeyed"),
             entry(server, "keyless", key_env="ABSENT_KEY"),
             entry(other, "misnamed", model="tini"),
             entry(server, "fine"),
@@ -156,6 +166,7 @@ def test_the_models_that_cannot_be_used_do_not_stop_the_others(
         assert list(found) == [one["name"] for one in entries]
         assert "check base_url in the models file and that the server is up" in found["down"]["error"]
         assert "HTTP 401: invalid key; check the key that key_env names" in found["closed"]["error"]
+        assert "no key was sent: name its environment variable in key_env" in found["unkeyed"]["error"]
         assert "ABSENT_KEY" in found["keyless"]["error"]
         assert found["misnamed"]["notes"] == ["model: the server does not list tini; it lists tiny"]
         assert found["fine"]["error"] == "" and found["fine"]["seconds"] > 0

@@ -7,16 +7,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shutil import copy
 from typing import Any
 from xml.etree import ElementTree
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import fdarx_core as fdarx
 from fdarx_core.records import Grade, Prediction, QuestionAnswer, Reject
 from fdarx_core.storage import RunConflict, StorageError
+from fdarx_core.storage.graded_files import read_graded_file
 from jobs.cli import parse
 from tests.conftest import REPOSITORY
 from tests.jobs.evaluating import by_type, cells, models_file, rows_of
@@ -69,81 +69,17 @@ def ragas_jsonl(file: Path) -> Path:
     return file
 
 
-def ragas_csv(file: Path) -> Path:
-    """As `EvaluationDataset.to_csv` of Ragas, which writes lists as Python does."""
-    names = ["user_input", "retrieved_contexts", "response", "reference"]
-    return write_csv(file, names, [[q, CONTEXTS[q], SAID[q], RIGHT[q]] for q in RIGHT])
+FILES = Path(__file__).with_name("data")
+"""Files that ragas 0.4.3, deepeval 4.3.1 and promptfoo 0.121.20 wrote of these answers, without their indents."""
+WRITTEN = sorted(file.name for file in FILES.iterdir() if "repeat" not in file.name)
 
 
-def ragas_parquet(file: Path) -> Path:
-    """As older versions of Ragas, with lists of references."""
-    columns = {"question": list(RIGHT), "answer": list(SAID.values()), "contexts": list(CONTEXTS.values())}
-    pq.write_table(pa.table({**columns, "ground_truths": [[text] for text in RIGHT.values()]}), file)
-    return file
-
-
-def promptfoo_json(file: Path) -> Path:
-    """As `promptfoo eval --output results.json`, with the reference among the assertions."""
-    results = [
-        {
-            "id": f"result-{at}",
-            "promptIdx": 0,
-            "testIdx": at,
-            "vars": {"question": q, "context": "\n".join(CONTEXTS[q])},
-            "testCase": {"vars": {"question": q}, "assert": [{"type": "factuality", "value": RIGHT[q]}]},
-            "prompt": {"raw": f"Answer: {q}", "label": "Answer: {{question}}"},
-            "provider": {"id": "openai:gpt-5-mini", "label": "qa"},
-            "response": {"output": SAID[q], "tokenUsage": {}},
-            "success": False,
-            "score": 0,
-        }
-        for at, q in enumerate(RIGHT)
-    ]
-    summary = {"version": 3, "timestamp": "2026-01-01T00:00:00Z", "prompts": [], "results": results, "stats": {}}
-    file.write_text(json.dumps({"evalId": "eval-1", "results": summary, "config": {}, "shareableUrl": None}))
-    return file
-
-
-def promptfoo_csv(file: Path) -> Path:
-    """As `promptfoo eval --output results.csv`, with two models, one of which has an error."""
-    kinds = ["Status", "Score", "Named Scores", "Grader Reason", "Comment"]
-    header = ["question", "context", "reference", "[qa] Answer", *kinds, "[other] Answer", *kinds]
-    rows = []
-    for q in RIGHT:
-        failed = ["timeout", "ERROR", "0.00", "", "", ""] if q == DOSE else [RIGHT[q], "PASS", "1.00", "", "", ""]
-        rows.append([q, "\n".join(CONTEXTS[q]), RIGHT[q], SAID[q], "FAIL", "0.00", "", "", "", *failed])
-    return write_csv(file, header, rows)
-
-
-def deepeval_json(file: Path) -> Path:
-    """As the test run of DeepEval, whose keys are in camel case."""
-    cases = [
-        {"name": f"test_{at}", "input": q, "actualOutput": SAID[q], "expectedOutput": RIGHT[q], "context": None,
-         "retrievalContext": CONTEXTS[q], "success": True, "metricsData": []}
-        for at, q in enumerate(RIGHT)
-    ]  # fmt: skip
-    file.write_text(json.dumps({"testCases": cases, "conversationalTestCases": [], "metricsScores": []}))
-    return file
-
-
-def deepeval_csv(file: Path) -> Path:
-    """As `EvaluationDataset.save_as` of DeepEval, which joins contexts with |."""
-    header = ["input", "actual_output", "expected_output", "retrieval_context", "context", "name", "comments"]
-    return write_csv(file, header, [[q, SAID[q], RIGHT[q], "|".join(CONTEXTS[q]), "", "", ""] for q in RIGHT])
-
-
-LAYOUTS = {
-    "qa.jsonl": ragas_jsonl, "qa.csv": ragas_csv, "qa.parquet": ragas_parquet, "results.json": promptfoo_json,
-    "results.csv": promptfoo_csv, "test_run.json": deepeval_json, "cases.csv": deepeval_csv,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_the_files_of_other_tools_have_the_same_grades(name: str, server: LoopbackServer, tmp_path: Path) -> None:
-    done = grade(server, LAYOUTS[name](tmp_path / name))
+    done = grade(server, Path(copy(FILES / name, tmp_path)))
     assert done.returncode == 0, done.stderr
     run = tmp_path / "run"
-    model = "qa" if name.startswith("results") else name.partition(".")[0]
+    model = "qa" if name.startswith("promptfoo") else name.partition(".")[0]
     found = by_type(run)
     accuracy = found[model, "reference", "", "accuracy", "answerable"]
     supported = found[model, "given_context", "", "supported_rate", "all"]
@@ -160,14 +96,34 @@ def test_the_files_of_other_tools_have_the_same_grades(name: str, server: Loopba
         "answers 33 % [" in done.stdout
         and f"the given contexts support 50 % [0 %, 100 %] of the judged answers of {model}" in done.stdout
     )
-    if name == "results.csv":
+    if name.startswith("promptfoo"):
         [reject] = rows_of(run, "rejects", Reject)
-        assert (reject.reason, reject.detail) == ("no_answer", "timeout")
-        assert "1 of 6 rows of results.csv cannot be graded: 1 no_answer; see" in done.stderr
+        assert reject.reason == "no_answer"
+        assert reject.detail == ("timeout" if name.endswith("json") else "the model failed")  # its CSV has no messages
+        assert f"1 of 6 rows of {name} cannot be graded: 1 no_answer; see" in done.stderr
         assert found["other", "reference", "", "accuracy", "answerable"].value == 1
         assert cells(run)["other", "reference", ""].status == "partial"
     else:
         assert not rows_of(run, "rejects", Reject)
+
+
+def test_further_answers_to_a_question_are_repeats(server: LoopbackServer, tmp_path: Path) -> None:
+    done = grade(server, Path(copy(FILES / "promptfoo_repeat.jsonl", tmp_path)))
+    assert done.returncode == 0, done.stderr
+    found = by_type(tmp_path / "run")
+    assert {key[0] for key in found} == {"qa", "qa-2"} and not rows_of(tmp_path / "run", "rejects", Reject)
+    accuracy = found["qa", "reference", "", "accuracy", "answerable"]
+    assert (accuracy.value, accuracy.rows, accuracy.clusters) == (1 / 3, 6, 3)
+    assert "2 models on 3 questions of a graded file" in (tmp_path / "run/report.html").read_text()
+    questions = rows_of(tmp_path / "run", "questions", QuestionAnswer)
+    assert sorted(row.id for row in questions) == sorted(
+        f"{row.set_id}{end}" for row in questions[::2] for end in ("", "~2")
+    )
+
+
+def test_the_prompts_of_promptfoo_are_numbered_in_their_order() -> None:
+    _, answers = read_graded_file(str(FILES / "promptfoo_repeat.jsonl"), {})
+    assert [row.model for row in answers[::12]] == ["qa", "qa-2"]
 
 
 def test_a_graded_file_is_resumed_and_can_be_looked_at(server: LoopbackServer, tmp_path: Path) -> None:
@@ -226,9 +182,9 @@ def test_columns_are_named_by_options(server: LoopbackServer, tmp_path: Path) ->
         (row.model, row.question_id)
         for model in "AB"
         for row in rows_of(tmp_path / "run", f"predictions/{model}", Prediction)
-    } == {("A", "q7"), ("B", "q7")}
+    } == {("A", "q7"), ("A", "q7~2"), ("B", "q7")}
     reasons = sorted(row.reason for row in rows_of(tmp_path / "run", "rejects", Reject))
-    assert reasons == ["duplicate", "no_question", "no_reference_or_context", "other_question"]
+    assert reasons == ["no_question", "no_reference_or_context", "other_question"]
 
 
 def test_files_that_cannot_be_graded_are_refused(tmp_path: Path) -> None:
