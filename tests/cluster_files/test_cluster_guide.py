@@ -13,7 +13,7 @@ from tests.cluster_files.tree import CLUSTER, GUIDE, PLACEHOLDER, REPOSITORY, SI
 
 _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _FILE = re.compile(r"(?:^|[\s=])((?:cluster|docs)/[\w./-]+)")
-_COMPONENTS = (SITE / "values", CLUSTER / "kuberay" / "components" / "images")
+_COMPONENTS = (SITE / "values", *(CLUSTER / "kuberay" / "components" / name for name in ("images", "site")))
 """Those that manifests use themselves."""
 _JOB = re.compile(r"(?:python -m jobs\.cli|^fdarx) .*")
 

@@ -19,6 +19,7 @@ CLUSTER = REPOSITORY / "cluster"
 GUIDE = REPOSITORY / "docs" / "cluster.md"
 KUBERAY = CLUSTER / "kuberay"
 SITE = CLUSTER / "site"
+SERVE_CONFIG = SITE / "service" / "serve.yaml"
 PLACEHOLDER = re.compile(r"BUCKET|REGISTRY|ROLE-ARN|STORAGE-CLASS|SERVICE-HOST|INGRESS-CLASS|INGRESS-NAMESPACE")
 """The words of the manifests that a site replaces, besides the version."""
 _SECRET = re.compile(r"kubectl create secret (?:generic|tls) (\S+)([^\n]*)")
@@ -54,7 +55,9 @@ def load(*components: str) -> Tree:
     documents = [one for folder in KUSTOMIZED for one in _kustomized(CLUSTER / folder)]
     documents += [one for name in components for one in _kustomized(KUBERAY / "components" / name)]
     documents += [one for name in _APPLIED for one in read(CLUSTER / name)]
-    return Tree({f"{one['kind']}/{one['metadata']['name']}": one for one in documents}, _secrets())
+    tree = Tree({f"{one['kind']}/{one['metadata']['name']}": one for one in documents}, _secrets())
+    tree.documents["RayService/qa-rag"]["spec"]["serveConfigV2"] = SERVE_CONFIG.read_text()  # as site/service does
+    return tree
 
 
 def read(path: Path) -> list[Document]:
