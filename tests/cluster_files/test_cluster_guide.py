@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_files import commands, shapes
-from tests.cluster_files.tree import CLUSTER, GUIDE, PLACEHOLDER, REPOSITORY, SITE, sources
+from tests.cluster_files import commands, pods, shapes
+from tests.cluster_files.tree import CLUSTER, GUIDE, PLACEHOLDER, REPOSITORY, SITE, load, sources
 
 _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _FILE = re.compile(r"(?:^|[\s=])((?:cluster|docs)/[\w./-]+)")
@@ -57,6 +57,11 @@ def _overlays(folder: Path) -> list[Path]:
     """The folders of the site that add its values to the manifests of a folder."""
     made = [path.parent for path in SITE.glob("*/kustomization.yaml")]
     return [path for path in made if any((path / name).resolve() == folder for name in sources(path))]
+
+
+def test_machines_of_each_pool_are_described() -> None:
+    pools = {pod.spec["nodeSelector"]["fdarx/pool"] for pod in pods.pods(load()) if pod.group}
+    assert set(re.findall(r"^\| `fdarx/pool=([\w-]+)` \|", GUIDE.read_text(), re.MULTILINE)) == pools
 
 
 def test_the_driver_is_named_before_the_first_command() -> None:

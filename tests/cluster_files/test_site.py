@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
+from serving.served_model import load_served
+from tests.cluster_files import network, nodes, pods
 from tests.cluster_files.commands import entrypoint
-from tests.cluster_files.tree import PLACEHOLDER, SERVE_CONFIG, SITE, Document, load, read
+from tests.cluster_files.tree import PLACEHOLDER, REPOSITORY, SERVE_CONFIG, SITE, Document, Tree, load, read
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 _BUCKET, _LLAMA = "hospital-data", "/opt/fdarx/serving/models/llama-3.1-8b-a100.yaml"
@@ -87,6 +89,31 @@ def test_the_sweep_takes_any_number_of_models(site: Path, number: int, typed: bo
     assert options["--models"] == ["baseline", "/etc/fdarx/models/judge.yaml"]
 
 
+def test_other_gpus_and_ports_are_values_of_the_site_alone(site: Path) -> None:
+    """Files outside of the site are replaced by each release."""
+    served = (REPOSITORY / "serving" / "models" / "llama-3.1-8b-a100.yaml").read_text()
+    copy, there = site / "kuberay" / "models" / "llama-h100.yaml", "/etc/fdarx/models/llama-h100.yaml"
+    copy.write_text(served.replace("accelerator: A100", "accelerator: H100"))
+    listed, config = site / "kuberay" / "kustomization.yaml", site / "service" / "serve.yaml"
+    listed.write_text(listed.read_text().replace("files:", f"files:\n      - models/{copy.name}"))
+    config.write_text(config.read_text().replace(_LLAMA, there))
+    ports = [{"port": 443}, {"port": 6443}, {"port": 9000}]
+    set_values(site, gpu={"accelerator_type:H100": "1"}, egressPorts=ports, sweep=there)
+    tree = Tree({name: one for folder in _FOLDERS for name, one in rendered(site / folder).items()}, {})
+    assert copy.name in tree.documents["ConfigMap/fdarx-models"]["data"]
+    specs = [spec for _, cluster in pods.clusters(tree) for spec in cluster["workerGroupSpecs"]]
+    assert sum(one.get("resources") == {"accelerator_type:H100": "1"} for one in specs) == 5
+    assert not any("A100" in str(one.get("resources")) for one in specs)
+    models = [load_served(copy)]
+    assert nodes.unplaced(tree.documents["RayCluster/fdarx"]["spec"], models) == []
+    assert nodes.unplaced(tree.documents["RayService/qa-rag"]["spec"]["rayClusterConfig"], models) == []
+    node, minio = network.peers(tree)["RayCluster/fdarx/gpu-1"], network.Peer("minio", address="10.1.2.3")
+    assert [port for port in (80, 443, 6443, 9000) if network.reaches(tree, node, minio, port)] == [443, 6443, 9000]
+
+
 def test_values_are_at_first_those_of_the_manifests() -> None:
-    [values] = read(SITE / "values" / "values.yaml")
-    assert entrypoint(load().documents["RayJob/sweep"]).count(values["spec"]["sweep"]) == 1
+    values, tree = read(SITE / "values" / "values.yaml")[0]["spec"], load()
+    assert entrypoint(tree.documents["RayJob/sweep"]).count(values["sweep"]) == 1
+    groups = [one for _, cluster in pods.clusters(tree) for one in cluster["workerGroupSpecs"]]
+    assert [one["resources"] for one in groups if "gpu" in one["groupName"]] == [values["gpu"]] * 5
+    assert tree.documents["NetworkPolicy/nodes-to-outside"]["spec"]["egress"][1]["ports"] == values["egressPorts"]
