@@ -111,6 +111,17 @@ def test_other_gpus_and_ports_are_values_of_the_site_alone(site: Path) -> None:
     assert [port for port in (80, 443, 6443, 9000) if network.reaches(tree, node, minio, port)] == [443, 6443, 9000]
 
 
+def test_accounts_have_a_role_on_aws_alone(site: Path) -> None:
+    set_values(site, roleArn="arn:aws:iam::1:role/labels")
+    file, name = site / "kuberay" / "kustomization.yaml", "eks.amazonaws.com/role-arn"
+    accounts = [one for one in rendered(file.parent).values() if one["kind"] == "ServiceAccount"]
+    assert [one["metadata"]["annotations"] for one in accounts] == [{name: "arn:aws:iam::1:role/labels"}] * 2
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if "components/aws-role" not in line))
+    text = yaml.safe_dump([*rendered(file.parent).values()])
+    assert "role-arn" not in text and "ROLE" not in text
+
+
 def test_values_are_at_first_those_of_the_manifests() -> None:
     values, tree = read(SITE / "values" / "values.yaml")[0]["spec"], load()
     assert entrypoint(tree.documents["RayJob/sweep"]).count(values["sweep"]) == 1
