@@ -15,7 +15,7 @@ import yaml
 from serving.served_model import load_served
 from tests.cluster_files import network, nodes, pods
 from tests.cluster_files.commands import entrypoint
-from tests.cluster_files.tree import PLACEHOLDER, REPOSITORY, SERVE_CONFIG, SITE, Document, Tree, load, read
+from tests.cluster_files.tree import GUIDE, PLACEHOLDER, REPOSITORY, SERVE_CONFIG, SITE, Document, Tree, load, read
 
 pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 _BUCKET, _LLAMA = "hospital-data", "/opt/fdarx/serving/models/llama-3.1-8b-a100.yaml"
@@ -109,6 +109,24 @@ def test_other_gpus_and_ports_are_values_of_the_site_alone(site: Path) -> None:
     assert nodes.unplaced(tree.documents["RayService/qa-rag"]["spec"]["rayClusterConfig"], models) == []
     node, minio = network.peers(tree)["RayCluster/fdarx/gpu-1"], network.Peer("minio", address="10.1.2.3")
     assert [port for port in (80, 443, 6443, 9000) if network.reaches(tree, node, minio, port)] == [443, 6443, 9000]
+
+
+def test_the_guide_s_check_fails_until_each_value_is_given(site: Path) -> None:
+    [lines] = re.findall(r"```sh\n(for part in [^`]+)```", GUIDE.read_text())
+    assert all(folder in lines.split(";")[0].split() for folder in _FOLDERS)
+
+    def left() -> tuple[int, list[str]]:
+        done = subprocess.run(["sh", "-c", lines], cwd=site.parents[1], capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout.splitlines()
+
+    code, missing = left()
+    assert code == 1 and len(missing) > 10
+    set_values(site, bucket=_BUCKET, roleArn="arn:aws:iam::1:role/labels", storageClass="nfs")
+    code, missing = left()
+    assert code == 1 and all("image" in line or "s3://" in line for line in missing)
+    for file in (site / "values" / "kustomization.yaml", site / "service" / "serve.yaml"):
+        file.write_text(file.read_text().replace("REPLACE-ME", "given"))
+    assert left() == (0, []), "the values of a component that is not used may stay"
 
 
 def test_accounts_have_a_role_on_aws_alone(site: Path) -> None:

@@ -20,8 +20,8 @@ GUIDE = REPOSITORY / "docs" / "cluster.md"
 KUBERAY = CLUSTER / "kuberay"
 SITE = CLUSTER / "site"
 SERVE_CONFIG = SITE / "service" / "serve.yaml"
-PLACEHOLDER = re.compile(r"BUCKET|REGISTRY|STORAGE-CLASS|SERVICE-HOST|INGRESS-CLASS|INGRESS-NAMESPACE")
-"""The words of the manifests that a site replaces, besides the version."""
+PLACEHOLDER = re.compile(r"BUCKET|REGISTRY|VERSION|STORAGE-CLASS|SERVICE-HOST|INGRESS-CLASS|INGRESS-NAMESPACE")
+"""The words of the manifests that a site replaces."""
 _SECRET = re.compile(r"kubectl create secret (?:generic|tls) (\S+)([^\n]*)")
 _KEY = re.compile(r"--from-(?:literal|file)=([\w.]+)|--(cert|key)=")
 KUSTOMIZED = (
