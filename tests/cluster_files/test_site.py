@@ -127,6 +127,9 @@ def test_the_guide_s_check_fails_until_each_value_is_given(site: Path) -> None:
     for file in (site / "values" / "kustomization.yaml", site / "service" / "serve.yaml"):
         file.write_text(file.read_text().replace("REPLACE-ME", "given"))
     assert left() == (0, []), "the values of a component that is not used may stay"
+    (site / "build" / "kustomization.yaml").write_text("resources: [nowhere]")
+    code, missing = left()
+    assert code == 1 and [line.partition(":")[2] for line in missing] == ["REPLACE-ME: cluster/site/build"]
 
 
 def test_accounts_have_a_role_on_aws_alone(site: Path) -> None:
