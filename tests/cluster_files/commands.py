@@ -11,7 +11,7 @@ from fdarx_core.llm import ModelsError
 from fdarx_core.specs.options import JobConfig, load_all
 from jobs.cli import _JOBS, parse
 from serving.served_model import ServedModel, load_served
-from tests.cluster_files.tree import Tree, here
+from tests.cluster_files.tree import Document, Tree, here
 
 _OURS = re.compile(r"^/(opt|etc)/fdarx/")
 
@@ -23,7 +23,14 @@ def faults(tree: Tree) -> Iterator[str]:
         for cluster in selector.values():
             if f"RayCluster/{cluster}" not in tree.documents:
                 yield f"{name}: no RayCluster {cluster}"
-        yield from (f"{name}: {fault}" for fault in command_faults(document["spec"]["entrypoint"]))
+        yield from (f"{name}: {fault}" for fault in command_faults(entrypoint(document)))
+
+
+def entrypoint(job: Document) -> str:
+    """The command of a RayJob, with what Kubernetes puts in place of $(NAME) in the arguments of the submitter."""
+    [container] = job["spec"]["submitterPodTemplate"]["spec"]["containers"]
+    values = {one["name"]: one.get("value") for one in container["env"]}
+    return re.sub(r"\$\((\w+)\)", lambda name: values.get(name[1]) or name[0], job["spec"]["entrypoint"])
 
 
 def command_faults(command: str) -> Iterator[str]:
@@ -35,6 +42,7 @@ def command_faults(command: str) -> Iterator[str]:
         return
     missing = [word for word in words if word.startswith("/") and word.endswith(".yaml") and not Path(word).is_file()]
     yield from (f"no file {word}" for word in missing)
+    yield from (f"no variable {word}" for word in words if "$(" in word)
     try:
         config = parse(arguments).keywords.get("config")
         yield from _names(config) if isinstance(config, JobConfig) else ()
@@ -55,5 +63,5 @@ def _names(config: JobConfig) -> Iterator[str]:
 
 def deployed(tree: Tree) -> list[ServedModel]:
     """The models that jobs bring up."""
-    words = [word for one in tree.of("RayJob") for word in shlex.split(one["spec"]["entrypoint"])]
+    words = [word for one in tree.of("RayJob") for word in shlex.split(entrypoint(one))]
     return [load_served(here(word)) for word in words if "/serving/models/" in word and here(word).is_file()]

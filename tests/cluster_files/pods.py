@@ -69,8 +69,9 @@ def _references(pod: Pod, tree: Tree) -> Iterator[str]:
     if account and f"ServiceAccount/{account}" not in tree.documents:
         yield f"no ServiceAccount {account}"
     for volume in pod.spec.get("volumes", ()):
-        if "configMap" in volume and f"ConfigMap/{volume['configMap']['name']}" not in tree.documents:
-            yield f"no ConfigMap {volume['configMap']['name']}"
+        config = volume.get("configMap", {"optional": True})
+        if not config.get("optional") and f"ConfigMap/{config['name']}" not in tree.documents:
+            yield f"no ConfigMap {config['name']}"
         claim = volume.get("persistentVolumeClaim", {}).get("claimName")
         if claim and f"PersistentVolumeClaim/{claim}" not in tree.documents:
             yield f"no PersistentVolumeClaim {claim}"

@@ -15,10 +15,10 @@ from fdarx_core.specs.serve import ServiceConfig
 from serving.config import SERVE_VARIABLES
 from serving.served_model import ServedModel, load_served
 from tests.cluster_files.pods import Pod, pods
-from tests.cluster_files.tree import CLUSTER, Document, Tree, here, read
+from tests.cluster_files.tree import CLUSTER, SERVE_CONFIG, Document, Tree, here, read
 
 _HERE = "http://127.0.0.1:8000"
-FILES = (CLUSTER / "qa_rag.yaml", CLUSTER / "serve" / "models.yaml")
+FILES = (CLUSTER / "qa_rag.yaml", CLUSTER / "serve" / "models.yaml", SERVE_CONFIG)
 
 
 def faults(tree: Tree) -> Iterator[str]:

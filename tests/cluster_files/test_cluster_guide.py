@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from inspect import getsource
 from pathlib import Path
 
 import pytest
+from ray._private.ray_constants import DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
+from ray.dashboard.modules.job import job_head
+from ray.scripts.scripts import start
 
-from tests.cluster_files import commands, shapes
-from tests.cluster_files.tree import CLUSTER, GUIDE, PLACEHOLDER, REPOSITORY, SITE, sources
+from tests.cluster_files import commands, nodes, pods, shapes
+from tests.cluster_files.tree import CLUSTER, GUIDE, PLACEHOLDER, REPOSITORY, SITE, load, sources
 
 _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _FILE = re.compile(r"(?:^|[\s=])((?:cluster|docs)/[\w./-]+)")
-_COMPONENTS = (SITE / "values", CLUSTER / "kuberay" / "components" / "images")
+_COMPONENTS = (SITE / "values", *(CLUSTER / "kuberay" / "components" / name for name in ("images", "site")))
 """Those that manifests use themselves."""
 _JOB = re.compile(r"(?:python -m jobs\.cli|^fdarx) .*")
 
@@ -57,6 +61,21 @@ def _overlays(folder: Path) -> list[Path]:
     """The folders of the site that add its values to the manifests of a folder."""
     made = [path.parent for path in SITE.glob("*/kustomization.yaml")]
     return [path for path in made if any((path / name).resolve() == folder for name in sources(path))]
+
+
+def test_heads_of_this_machine_are_started_as_ray_takes_it() -> None:
+    page = (GUIDE.parent / "for-platform-engineers.md").read_text()
+    options = {
+        word for line in re.findall(r"^ray start (.*)", page, re.MULTILINE) for word in re.findall(r"--([\w-]+)", line)
+    }
+    assert "dashboard-agent-listen-port" in options <= nodes.options_of(start)
+    assert f"port {DEFAULT_DASHBOARD_AGENT_LISTEN_PORT}," in page
+    assert "No available agent to submit job, please try again later" in getsource(job_head)
+
+
+def test_machines_of_each_pool_are_described() -> None:
+    pools = {pod.spec["nodeSelector"]["fdarx/pool"] for pod in pods.pods(load()) if pod.group}
+    assert set(re.findall(r"^\| `fdarx/pool=([\w-]+)` \|", GUIDE.read_text(), re.MULTILINE)) == pools
 
 
 def test_the_driver_is_named_before_the_first_command() -> None:

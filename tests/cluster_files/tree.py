@@ -19,8 +19,9 @@ CLUSTER = REPOSITORY / "cluster"
 GUIDE = REPOSITORY / "docs" / "cluster.md"
 KUBERAY = CLUSTER / "kuberay"
 SITE = CLUSTER / "site"
-PLACEHOLDER = re.compile(r"BUCKET|REGISTRY|ROLE-ARN|STORAGE-CLASS|SERVICE-HOST|INGRESS-CLASS|INGRESS-NAMESPACE")
-"""The words of the manifests that a site replaces, besides the version."""
+SERVE_CONFIG = SITE / "service" / "serve.yaml"
+PLACEHOLDER = re.compile(r"BUCKET|REGISTRY|VERSION|STORAGE-CLASS|SERVICE-HOST|INGRESS-CLASS|INGRESS-NAMESPACE")
+"""The words of the manifests that a site replaces."""
 _SECRET = re.compile(r"kubectl create secret (?:generic|tls) (\S+)([^\n]*)")
 _KEY = re.compile(r"--from-(?:literal|file)=([\w.]+)|--(cert|key)=")
 KUSTOMIZED = (
@@ -53,8 +54,11 @@ def load(*components: str) -> Tree:
     """The tree, with these components added to the service."""
     documents = [one for folder in KUSTOMIZED for one in _kustomized(CLUSTER / folder)]
     documents += [one for name in components for one in _kustomized(KUBERAY / "components" / name)]
+    documents += _kustomized(SITE / "kuberay")
     documents += [one for name in _APPLIED for one in read(CLUSTER / name)]
-    return Tree({f"{one['kind']}/{one['metadata']['name']}": one for one in documents}, _secrets())
+    tree = Tree({f"{one['kind']}/{one['metadata']['name']}": one for one in documents}, _secrets())
+    tree.documents["RayService/qa-rag"]["spec"]["serveConfigV2"] = SERVE_CONFIG.read_text()  # as site/service does
+    return tree
 
 
 def read(path: Path) -> list[Document]:
@@ -65,7 +69,7 @@ def _kustomized(folder: Path) -> Iterator[Document]:
     """As `kubectl kustomize` does it, as far as ours go."""
     [kustomization] = read(folder / "kustomization.yaml")
     images = [one for name in kustomization.get("components", ()) for one in _images(folder / name)]
-    for name in kustomization.get("resources", ()):
+    for name in (one for one in kustomization.get("resources", ()) if (folder / one).is_file()):
         yield from (_with_images(document, images) for document in read(folder / name))
     for made in kustomization.get("configMapGenerator", ()):
         data = {Path(file).name: (folder / file).read_text() for file in made.get("files", ())}
@@ -88,7 +92,7 @@ def variables(file: Path) -> dict[str, str]:
 
 def _images(component: Path) -> list[dict[str, str]]:
     [kustomization] = read(component / "kustomization.yaml")
-    return list(kustomization["images"])
+    return list(kustomization.get("images", ()))
 
 
 def _with_images(value: Any, images: list[dict[str, str]]) -> Any:
@@ -113,7 +117,7 @@ def _secrets() -> dict[str, set[str]]:
 
 def here(path: str) -> Path:
     """Where a file of the image, or of a mounted ConfigMap, lies in the repository."""
-    for there, ours in (("/opt/fdarx/", REPOSITORY), ("/etc/fdarx/models/", CLUSTER / "kuberay" / "models")):
+    for there, ours in (("/opt/fdarx/", REPOSITORY), ("/etc/fdarx/models/", SITE / "kuberay" / "models")):
         if path.startswith(there):
             return ours / path.removeprefix(there)
     return Path(path)
