@@ -80,9 +80,12 @@ def select(figures: Iterable[FigureT], metric: str = "", **keys: str) -> list[Fi
 
 def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     """Return the note on how the intervals were made, or why there are none; `clusters` names clusters in plural."""
-    number = max((estimate.clusters for estimate in estimates), default=0)
-    if number < 2:
+    found = list(estimates)
+    number = max((estimate.clusters for estimate in found), default=0)
+    if number < 2 and all(estimate.low is None for estimate in found):
         return f"No intervals: they need two {clusters} at least."
+    if number < 2:  # the interval of a value with one cluster covers only what missing values could be
+        return f"Intervals: 95 %, bootstrap over {clusters}, with each missing verdict counted as wrong and as right."
     few = f" With fewer than {FEW_CLUSTERS} they are too narrow." if number < FEW_CLUSTERS else ""
     return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,}).{few}"
 
