@@ -5,6 +5,7 @@ Source: FDARxBench Tables 1, 2 and 8.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -312,9 +313,11 @@ def _retrievers(figures: Iterable[Figure]) -> list[str]:
 
 
 def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:
-    """Return who graded, with the prompts of answers and grades where the figures say them."""
-    judges = list(dict.fromkeys(figure.judge for figure in figures if figure.judge)) or [judge] * bool(judge)
-    prompts = sorted({name for figure in figures if figure.prompts for name in figure.prompts.split(", ")})
+    """Return who graded, each once, and the prompts of answers and grades where the figures say them."""
+    listed = list(figures)
+    prompts = sorted({name for figure in listed if figure.prompts for name in figure.prompts.split(", ")})
+    prompt = re.compile(rf", ({'|'.join(map(re.escape, prompts))})\)$")  # which is named apart
+    judges = dict.fromkeys(prompt.sub(")", figure.judge) for figure in listed if figure.judge) or [judge] * bool(judge)
     notes = [f"Graded by {', '.join(judges)}." if judges else "Not graded."]
     if judge == BASELINE:
         notes.append(
