@@ -75,7 +75,7 @@ BLANK, LOCKED = make_pdf([b""]), make_pdf(["Take it."], password="secret")
         ({"a_pdf": LOCKED, "b_docx": b"PK"}, ZIP_DEFLATED, "the file needs a password; save a copy without one; 1 un"),
         ({"a_pdf": b"%PDF-1.7", "b_pdf": b""}, ZIP_DEFLATED, "1 empty_file, first {}!b.pdf: it has no bytes"),
         ({"a_pdf": BLANK, "b_pdf": BLANK}, ZIP_LZMA, "method 14 is not read; unpack the archive"),
-        ({"README": b"x", "LICENSE": b"x"}, ZIP_DEFLATED, "2 unsupported_type, first {}!LICENSE: a name without ending"),
+        ({"README": b"x", "LICENSE": b"x"}, ZIP_DEFLATED, "2 unsupported_type, first {}!LICENSE: a name with"),
     ],
 )
 def test_a_zip_without_a_readable_document_is_refused_with_all_reasons(
