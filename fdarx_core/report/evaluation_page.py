@@ -86,16 +86,6 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
     counts = count_answers(run, sheets.models, sheets.types)
-    kinds = [kind for kind in KINDS if any(kind == counted for _, counted in counts)]
-    answers = {
-        "total": counts.total(),
-        "no_verdict": sum(rows for (_, kind), rows in counts.items() if kind in NO_VERDICT),
-        "kinds": [KINDS[kind] for kind in kinds],
-        "rows": [
-            (cell.model, setting_name(*cell[1:]), [(KINDS[kind], counts[cell, kind]) for kind in kinds])
-            for cell in dict.fromkeys(cell for cell, _ in counts)
-        ],
-    }
     return render_page(
         "evaluation.html.j2",
         info=sheets.info,
@@ -103,10 +93,8 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         benchmark=benchmark_name(sheets.info),
         graded_file=sheets.info.get("benchmark", {}).get("kind") == "graded_file",
         judge=config.get("judge", ""),
-        labels=sheets.labels,
+        sheets=sheets,
         types=types,
-        total=len(sheets.types),
-        models=sheets.models,
         troubles=troubles,
         unjudged=unjudged,
         remedy=remedy(unjudged, "RUN") if unjudged else "",
@@ -115,11 +103,12 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         figures=[panel for panel in panels if panel is not None],
         subgroups=subgroups(sheets),
         differences=differences(sheets.comparisons),
-        cells=sheets.cells,
         setting_name=setting_name,
         status_names=STATUS_NAMES,
         result=result_sentence(sheets),
-        answers=answers,
+        answers=counts,
+        kinds={kind: name for kind, name in KINDS.items() if any(kind == counted for _, counted in counts)},
+        no_verdict=sum(rows for (_, kind), rows in counts.items() if kind in NO_VERDICT),
     )
 
 
@@ -128,7 +117,10 @@ def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
     first, second = ([settings_table(figures, judge=judge, equivalent=same), retrieval_table(figures, equivalent=same)]
                      for same in (False, True))  # fmt: skip
     made = zip(("settings-table", "retrieval-table"), first, second, strict=True)
-    return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
+    return [
+        TableBlock(name, strict, loose if loose.rows != strict.rows else None, rivals=True)
+        for name, strict, loose in made
+    ]
 
 
 def build_comparison_page(
