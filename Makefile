@@ -13,6 +13,10 @@ WAITING := -n 3 --dist loadfile
 # once more, and is listed.
 AGAIN := --reruns 1 -rR
 
+# One thread for torch in each process of suites that compute with it: processes side by side that each take all cores
+# wait for each other's threads, and spend more on that than on the computation.
+test-models test-cluster test-engine-bare test-engine-smollm2 test-engine-served: export OMP_NUM_THREADS ?= 1
+
 # Modules are compiled once, also where the environment forbids to write bytecode: each process would compile what uv
 # installed and the tests anew, which takes it 10 to 20 seconds.
 unexport PYTHONDONTWRITEBYTECODE
