@@ -13,6 +13,10 @@ WAITING := -n 3 --dist loadfile
 # once more, and is listed.
 AGAIN := --reruns 1 -rR
 
+# One thread for torch in each process of suites that compute with it: processes side by side that each take all cores
+# wait for each other's threads, and spend more on that than on the computation.
+test-models test-cluster test-engine-bare test-engine-smollm2 test-engine-served: export OMP_NUM_THREADS ?= 1
+
 # Modules are compiled once, also where the environment forbids to write bytecode: each process would compile what uv
 # installed and the tests anew, which takes it 10 to 20 seconds.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,7 +40,7 @@ recent = import sys; sys.exit(sys.version_info < (3, 11))
 # Bytecode of all packages: without it each command of a fresh environment compiles what it imports, for seconds.
 compile = -$(BIN)/python -m compileall -q -j 0 $(VENV)/lib fdarx_core jobs prompts serving > $(VENV)/compile.log 2>&1
 
-.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-engine-bare test-engine-served test-nightly lint docs bench bench-gpu lock clean
+.PHONY: demo serve engine test test-slow test-service test-cluster test-models test-engine test-engine-bare test-engine-smollm2 test-engine-served test-nightly lint style docs bench bench-gpu lock clean
 .DEFAULT_GOAL := demo
 
 $(VENV)/core: pyproject.toml locks/core.txt locks/uv.txt
@@ -87,22 +91,31 @@ test-cluster: $(VENV)/models  ## several nodes, machines and servers that die, s
 engine: $(VENV)/test  ## a vLLM engine on CPU, in an environment of its own under .cache (2.7 GB)
 	$(RUN) tests.engine.environment
 
-test-engine:  ## the asking path against that engine, bare and behind Ray Serve, beside each other
-	$(MAKE) --jobs 2 --output-sync=target test-engine-bare test-engine-served
+test-engine:  ## the asking path against that engine, bare and behind Ray Serve, two at a time beside each other
+	$(MAKE) --jobs 2 --output-sync=target test-engine-served test-engine-smollm2 test-engine-bare
 
-# A process of pytest has one engine for all its tests; files whose tests want the one behind Serve name its fixture's class.
+# A process of pytest has one engine for all its tests, of a tiny model. Files whose tests want the one behind Serve name
+# its fixture's class; one file asks an engine of its own for a real model.
+smollm2 = tests/engine/test_engine_smollm2.py
+engine_tests = FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $(1) $(AGAIN)
+
 test-engine-bare: $(VENV)/models engine
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $$(grep -L Served tests/engine/test_*.py) $(AGAIN)
+	$(call engine_tests,$$(grep -L Served tests/engine/test_*.py | grep -v $(smollm2)))
+
+test-engine-smollm2: $(VENV)/models engine
+	$(call engine_tests,$(smollm2))
 
 test-engine-served: $(VENV)/models engine
-	FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m "engine and not nightly" $$(grep -l Served tests/engine/test_*.py) $(AGAIN)
+	$(call engine_tests,$$(grep -l Served tests/engine/test_*.py))
 
 test-nightly: $(VENV)/models engine  ## every test: whole data sets, repeated drills, ten times the examples of a property; hours
 	$(RUN) tests.serving.browser
 	FDARX_KILLS=$${FDARX_KILLS:-10} HYPOTHESIS_PROFILE=nightly $(RUN) pytest -m "not engine" $(PARALLEL)
 	HYPOTHESIS_PROFILE=nightly FDARX_REQUIRE_ENGINE=1 $(RUN) pytest -m engine tests/engine
 
-lint: $(VENV)/test docs
+lint: style docs
+
+style: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -30,6 +30,7 @@ _FLAGS = {
     "--max-num-seqs": "8",
     "--block-size": str(BLOCK),
     "--kv-cache-memory-bytes": str(2**30),
+    "--distributed-executor-backend": "uni",
 }
 _SWITCHES = ["--enforce-eager", "--enable-prefix-caching", "--enable-prompt-tokens-details"]
 ENGINE_VARIABLES = {
@@ -52,6 +53,11 @@ def built(python: Path, folder: Path, texts: list[Path], hidden: int = 128, laye
     return folder
 
 
+_ONE_PROCESS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+"""With this, "uni" is taken on CPUs: the engine computes by itself, not in a process that it starts for that, which
+would import vLLM once more. The server and its engine still are two processes."""
+
+
 @contextmanager
 def running(
     python: Path, model: Path, log: Path, cached_tokens: int = CACHED_TOKENS, more: Sequence[str] = ()
@@ -71,7 +77,7 @@ def running(
             stdout=out,
             stderr=out,
             stdin=subprocess.DEVNULL,
-            env=os.environ | ENGINE_VARIABLES,
+            env=os.environ | ENGINE_VARIABLES | _ONE_PROCESS,
             start_new_session=True,
         )
     try:

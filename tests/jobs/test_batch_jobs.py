@@ -249,7 +249,7 @@ def uncollected(out: Path) -> int:
 def test_nothing_is_asked_twice_by_a_driver_that_is_killed_twice(
     example_build: Path, server: BatchServer, tmp_path: Path
 ) -> None:
-    names = ("a", "b", "c", "d", "e", "f")
+    names = ("a", "b", "c")
     models = models_file(tmp_path, server.openai_url, *({"name": name} for name in names))
     line = ("--models", models, "--retrievers", "bm25,tfidf")
     direct, batched = tmp_path / "direct", tmp_path / "batched"
@@ -257,7 +257,7 @@ def test_nothing_is_asked_twice_by_a_driver_that_is_killed_twice(
     done = evaluate(example_build, direct, *line)
     assert done.returncode == 0, done.stderr
     asked, server.number = server.number, 0
-    assert asked >= 2000
+    assert asked >= 1000
 
     drawn: set[str] = set()
 

@@ -19,12 +19,13 @@ pytestmark = pytest.mark.slow
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     options = made_files(tmp_path)
-    rows = [{"question": f"{question} {n}", "answer": RIGHT[n % 6]} for n in range(12) for question in QUESTIONS]
+    rows = [{"question": f"{question} {n}", "answer": RIGHT[n % 6]} for n in range(7) for question in QUESTIONS]
     options = [*options, "--predictions", lines(tmp_path / "many.jsonl", rows)]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    done = score(whole, *options)
+    done = score(whole, *options, "--executor", "local")
     assert done.returncode == 0, done.stderr
-    line = command(killed, *options)
+    on_ray = (*options, "--executor", "ray")
+    line = command(killed, *on_ray)
     process = subprocess.Popen(line, cwd=REPOSITORY, stderr=subprocess.DEVNULL, start_new_session=True)
     end = time.monotonic() + 120
     while not list((killed / "done").rglob("part-*")) and time.monotonic() < end:
@@ -32,7 +33,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert RunDirectory.open(str(killed)).info()["status"] == "running"
-    resumed = score(killed, *options)
+    resumed = score(killed, *on_ray)
     assert resumed.returncode == 0, resumed.stderr
     assert "resuming" in resumed.stderr
     assert made(killed) == made(whole)
