@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from fdarx_core.evaluation.bootstrap import with_holm
 from fdarx_core.evaluation.settings import GIVEN_CONTEXT, REFERENCE
 from fdarx_core.evaluation.tables import MISSING, build_table
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
@@ -94,7 +95,7 @@ def read_evaluation_tables(run: RunDirectory, summary: Mapping[str, Any] | None 
     return EvaluationTables(
         {**run.info(), **(summary or {})},
         list(read_records(run.file("metrics.parquet"), Figure)),
-        list(read_records(run.file("comparisons.parquet"), Difference)),
+        with_holm(read_records(run.file("comparisons.parquet"), Difference), ["group"]),  # of earlier versions, too
         list(read_records(run.file("cells.parquet"), SettingProgress)),
         types,
         len(labels),

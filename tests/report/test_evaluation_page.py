@@ -203,8 +203,9 @@ def test_page_leads_with_the_result(page: str, run: RunDirectory) -> None:
     one = found[best]
     correct, asked = round((one.value or 0) * one.rows), one.rows + one.unscored
     assert text.startswith(f"{best} (the best of 2) answers {correct} of {asked} factual and multi-hop questions")
-    assert f"({100 * correct / asked:.0f} %; {100 * (one.value or 0):.0f} % [" in text
-    assert "of the gold passages among the first five. hasty-8b hallucinates more than steady-70b" in text
+    assert f"({100 * correct / asked:.0f} %); {one.rows} of the answers have a grade, and " in text
+    assert "of the gold passages among the first five. No difference in hallucination rate between" in text
+    assert "(the largest of 2 comparisons, of which none shows a difference)." in text  # on few labels
 
 
 def test_terms_of_tables_are_explained(page: str) -> None:
@@ -309,18 +310,58 @@ def test_the_result_counts_all_questions_and_names_ties_and_failures() -> None:
     first, second = rates_of("alpha"), rates_of("beta", correct=12)
     better = result_of(("alpha", "beta"), [*first, *second[:-1]])
     assert better == (
-        "alpha (the best of 2) answers 24 of 69 factual questions correctly from the whole label (35 %; 56 % [31 %, "
-        "76 %] of the 43 that were graded); bm25 finds 90 % [80 %, 95 %] of the gold passages among the first five."
+        "alpha (the best of 2) answers 24 of 69 factual questions correctly from the whole label (35 %); 43 of the "
+        "answers have a grade, and 56 % [31 %, 76 %] of these are correct; bm25 finds 90 % [80 %, 95 %] of the gold "
+        "passages among the first five."
     )
     tied = result_of(("alpha", "beta"), rates_of("alpha", "beta"))
-    assert tied.startswith("alpha and beta are equal: each answers 24 of 69 factual questions correctly")
+    assert tied.startswith(
+        "alpha and beta are equal in this setting: each answers 24 of 69 factual questions correctly"
+    )
     failed = result_of(("alpha",), [one for one in first if one.metric == "recall_5"], answered=0)
     assert failed == "No model answered a question. The first reason is: no route."
 
 
-def rate_difference(value: float, low: float, high: float, p: float) -> Difference:
-    sides = ({"model": model, "setting": "full_label", "retriever": ""} for model in ("a", "b"))
-    first, second = sides
+def test_equal_counts_are_those_of_one_setting() -> None:
+    settings = ("full_label", "oracle", "closed_book")
+    figures = [
+        replace(one, keys={**one.keys, "setting": setting})
+        for setting, beta in zip(settings, (24, 12, 24), strict=True)
+        for one in (*rates_of("alpha")[:1], *rates_of("beta", correct=beta)[:1])
+    ]
+    cells = [
+        SettingProgress(model, one, "", "done", due=69, answered=69) for model in ("alpha", "beta") for one in settings
+    ]
+    said = result_sentence(EvaluationTables({}, figures, [], cells, {"q": "factual"}, 1))
+    assert said.startswith(
+        "alpha and beta are equal in this setting, but not in 1 other setting: each answers 24 of 69"
+    )
+
+
+def test_the_result_of_one_model_has_its_hallucination_rate() -> None:
+    accuracy, recall = rates_of("alpha")
+    made_up = replace(accuracy, metric="hallucination_rate", value=0.4, low=0.3, high=0.5)
+    assert "; its hallucination rate on them is 40 % [30 %, 50 %]; bm25 finds" in result_of(
+        ("alpha",), [accuracy, made_up, recall]
+    )
+    others = [replace(one, keys={**one.keys, "model": "beta"}) for one in (accuracy, made_up)]
+    assert "hallucination rate" not in result_of(("alpha", "beta"), [accuracy, made_up, *others, recall])
+
+
+def test_names_that_are_words_read_well_in_the_result_of_a_graded_file() -> None:
+    keys = {"model": "answers", "setting": "reference", "retriever": "", "group_by": "type", "group": "answerable"}
+    figures = [Figure.of("accuracy", keys, Estimate(0.5, 0.2, 0.8, 4))]
+    cells = [SettingProgress("answers", "reference", "", "done", due=4, answered=4)]
+    said = result_sentence(EvaluationTables({}, figures, [], cells, {"q": "factual"}, 1))
+    assert said == "50 % [20 %, 80 %] of the graded answers of “answers” are correct by the references."
+
+
+def rate_difference(
+    value: float, low: float, high: float, p: float, setting: str = "full_label", other: str = ""
+) -> Difference:
+    first, second = (
+        {"model": model, "setting": one, "retriever": ""} for model, one in (("a", setting), ("b", other or setting))
+    )
     numbers = Estimate(value, low, high, 100, 9)
     return Difference.of("hallucination_rate", {"group": "all"}, numbers, first=first, second=second, p=p)
 
@@ -334,13 +375,35 @@ def rate_difference(value: float, low: float, high: float, p: float) -> Differen
             "No difference in hallucination rate between a and b is shown with 100 questions from the whole label: "
             "a − b is +0.10 [−0.05, +0.25], p 0.200; about 460 would be needed to show one of 0.10.",
         ),
-        ((0.0, 0.0, 0.0, 1.0), "a and b have the same hallucination rate on 100 questions."),
+        (
+            (0.0, 0.0, 0.0, 1.0),
+            "No difference in hallucination rate between a and b is shown with 100 questions from the whole label: "
+            "a − b is 0.00 [0.00, 0.00], p 1.000.",
+        ),
     ],
 )
 def test_a_difference_is_shown_or_not_with_the_questions_it_would_take(
     difference: tuple[float, float, float, float], told: str
 ) -> None:
     assert hallucination_sentence([rate_difference(*difference)]) == told
+
+
+def test_the_largest_difference_of_all_settings_is_named() -> None:
+    equal, large = rate_difference(0, 0, 0, 1.0), rate_difference(-0.6, -0.7, -0.5, 0.0004, "closed_book")
+    turned = rate_difference(0.2, 0.1, 0.3, 0.001, "oracle")
+    assert hallucination_sentence([equal, large, turned]) == (
+        "b hallucinates more than a from memory by 0.60 [0.50, 0.70], p < 0.001 (the largest of 3 comparisons, of "
+        "which 2 show a difference, 1 of them with a and b the other way round)."
+    )
+    few_drugs = replace(large, p=0.0152, p_holm=0.0608)
+    assert hallucination_sentence([equal, few_drugs]) == (
+        "No difference in hallucination rate between a and b is shown with 100 questions from memory: a − b is −0.60 "
+        "[−0.70, −0.50], p 0.061 by Holm's correction, which the interval lacks (the largest of 2 comparisons, of "
+        "which none shows a difference)."
+    )
+    assert "more than a (a from memory, b from the gold passages) by" in hallucination_sentence(
+        [rate_difference(-0.6, -0.7, -0.5, 0.01, "closed_book", "oracle")]
+    )
 
 
 def test_nothing_is_bold_where_all_are_equal() -> None:
