@@ -5,6 +5,7 @@ Source: FDARxBench Tables 1, 2 and 8.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -145,6 +146,8 @@ RANKING = (
     ("nDCG@10", "ndcg_10"),
 )
 EQUIVALENT = " (equivalent passages count as gold)"
+FILE_TITLES = {REFERENCE: "Against the reference", GIVEN_CONTEXT: "By the given context"}
+"""The settings of a graded file, which has no question types."""
 
 Columns = list[tuple[str, str, Hashable]]
 """Upper header, header, and the key: setting, retriever, metric and group of the figures of a column."""
@@ -167,13 +170,16 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
     types = _type_abbreviations()
     answering = [(short, "accuracy", name) for name, short in types.items()]
     cited = [(f"Cite F1 {short}", "citation_f1", name) for name, short in types.items()]
-    citing = [*answering, *cited, ("Ref F1", "refusal_f1", "all")]
+    named = [(f"Acc {short}", "accuracy", name) for name, short in types.items()]
+    citing = [*named, *cited, ("Ref F1", "refusal_f1", "all")]
+    of_file = [("Acc", "accuracy", "answerable"), ("Supported", SUPPORTED, "all")]
     settings = [
         ("Full label (+ cites)", "full_label", "", citing),
         ("Closed-book Acc", "closed_book", "", answering),
         ("Oracle Acc", "oracle", "", answering),
         *((f"Retrieved by {name} (+ cites)", "retrieved", name, citing) for name in _retrievers(figures)),
-        *((" · ".join(filter(None, cell)), *cell, [*citing, ("Supported", SUPPORTED, "all")]) for cell in imported),
+        *((FILE_TITLES[one], one, by, of_file) for one, by in imported if one in FILE_TITLES),
+        *((" · ".join(filter(None, cell)), *cell, citing) for cell in imported if cell[0] not in FILE_TITLES),
     ]
     names = {"citation_f1": "citation_f1_eq"} if equivalent else {}
     columns: Columns = [
@@ -181,9 +187,12 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
         for upper, setting, retriever, listed in settings
         for name, metric, group in listed
     ]
-    table = _by_model(
-        f"Table 1. Accuracy, citations and refusals by setting{EQUIVALENT * equivalent}", figures, columns
-    )
+    table = _by_model("", figures, columns)
+    shown = " ".join(name for _, name in table.columns)
+    parts = {"Cite": "citations", "Ref": "refusals", "Supported": "supported answers"}
+    *most, last = ["Accuracy", *(part for short, part in parts.items() if short in shown)]
+    what = f"{', '.join(most)} and {last}" if most else last
+    table.title = f"Table 1. {what} by setting{EQUIVALENT * equivalent}"
     counted = select(figures, "accuracy", group_by="type", group="answerable")
     unscored = unscored_notes(counted, "answerable questions asked", "accuracy")
     table.notes += [*_judge_notes(figures, judge), *_baseline_notes(figures), *unscored, *coverage_notes(figures)]
@@ -225,30 +234,43 @@ def overlap_table(figures: Sequence[Figure]) -> ResultTable:
 def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the hallucination rate of each model by topic, with a row for each topic and one for all questions.
 
-    The name of a topic has its number of questions. Topics without a question are named in a note.
+    The name of a topic has its number of questions, from the setting with fewest to that with most. Topics without a
+    question are named in a note.
     """
     found = [figure for figure in select(figures, HALLUCINATIONS) if figure.keys["model"]]
+    of_file = all(figure.keys["setting"] in FILE_TITLES for figure in found)
     by_topic, whole = select(found, group_by="category"), select(found, group_by="type", group="all")
-    asked: dict[str, int] = {}
+    by_topic = [] if of_file else by_topic
+    asked: dict[str, set[int]] = defaultdict(set)  # numbers of questions, by topic
     for figure in by_topic:
-        topic = figure.keys["group"]
-        asked[topic] = max(asked.get(topic, 0), figure.rows + figure.unscored)
+        asked[figure.keys["group"]].add(figure.rows + figure.unscored)
     order = [name for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked]
     by_topic.sort(key=lambda figure: order.index(figure.keys["group"]))
-    names = {topic: f"{topic} ({count:,})" for topic, count in asked.items()}
+    names = {
+        topic: f"{topic} ({' to '.join(f'{count:,}' for count in sorted({min(counts), max(counts)}))})"
+        for topic, counts in asked.items()
+    }
     cells = [(names[figure.keys["group"]], _column(figure), figure) for figure in by_topic]
-    cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic else []
+    cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic or of_file else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
-    columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
-    title = "Hallucination rate by topic: wrong answers ÷ graded answers (questions)"
-    table = build_table(title, "Topic", columns, cells, _clusters(found))
-    few = [topic for topic in asked if asked[topic] < MIN_QUESTIONS]
+    titles = SETTING_TITLES | FILE_TITLES
+    columns: Columns = [(f"{titles.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
+    by, number = ("", "") if of_file else (" by topic", " (questions)")
+    title = f"Hallucination rate{by}: wrong answers ÷ graded answers{number}"
+    table = build_table(title, "Questions" if of_file else "Topic", columns, cells, _clusters(found))
+    few = [topic for topic in asked if min(asked[topic]) < MIN_QUESTIONS]
+    few_somewhere = "Some settings have fewer questions of a topic, such as those without refusal questions."
+    alone = any(figure.value is not None and figure.low is None for figure in by_topic)
     none = [topic for topic in TOPICS if topic not in asked]
+    unanswerable = "" if of_file else ", or any answer to a question that the label does not answer"
     notes = [
-        "Share of wrong answers among the graded ones: graded incorrect, or any answer to a question that the label "
-        "does not answer. Refusals count as graded, and are not wrong: read the rate beside the accuracy.",
+        f"Share of wrong answers among the graded ones: graded incorrect{unanswerable}. Refusals count as graded, and "
+        "are not wrong: read the rate beside the accuracy.",
         *unscored_notes(whole, "answers", "rate"),
-        *([f"Fewer than {MIN_QUESTIONS} questions, so that the rate says little: {', '.join(few)}."] if few else []),
+        *[few_somewhere] * any(len(counts) > 1 for counts in asked.values()),
+        *[f"Fewer than {MIN_QUESTIONS} questions in a setting, so that the rate says little: {', '.join(few)}."]
+        * bool(few),
+        *["A rate without an interval is on the questions of a single drug."] * alone,
         *([f"No questions in this benchmark: {', '.join(none)}."] if 0 < len(none) < len(TOPICS) else []),
     ]
     table.notes += notes if table.rows else []

@@ -9,6 +9,7 @@ from typing import Any
 
 from fdarx_core.evaluation.figures import Mismatch
 from fdarx_core.evaluation.tables import (
+    ResultTable,
     added_metrics_table,
     hallucination_table,
     overlap_table,
@@ -18,7 +19,7 @@ from fdarx_core.evaluation.tables import (
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.answers_page import KINDS, NO_VERDICT, count_answers
-from fdarx_core.report.evaluation_figures import benchmark_name, read_evaluation_tables, subgroups
+from fdarx_core.report.evaluation_figures import benchmark_name, is_graded_file, read_evaluation_tables, subgroups
 from fdarx_core.report.figure_limits import REGRADE_COMMAND, limits, missing_verdicts, remedy, ungraded_notes
 from fdarx_core.report.page_engine import (
     METRIC_NAMES,
@@ -32,6 +33,7 @@ from fdarx_core.report.page_engine import (
     setting_name,
 )
 from fdarx_core.report.result_sentences import hallucination_sentence, result_sentence
+from fdarx_core.report.retention import ordered_types
 from fdarx_core.storage import RunDirectory
 
 
@@ -73,16 +75,23 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
     for cell in sheets.cells:
         if cell.status != "done":
             troubles[cell.model, STATUS_NAMES.get(cell.status, cell.status), cell.reason].append(cell)
-    types = [(kind, group_name(kind), rows) for kind, rows in sorted(sheets.questions.items())]
+    graded_file, asked = is_graded_file(sheets.info), sheets.questions
+    types = [(kind, "" if graded_file else group_name(kind), asked[kind]) for kind in ordered_types(asked)]
     panels = [
         evaluation_figures.by_setting(sheets),
         *evaluation_figures.metric_pairs(sheets),
         evaluation_figures.accuracy_and_cost(sheets),
     ]
+    compared = sheets.comparisons
+    if graded_file:  # all groups of its questions are the same
+        compared = list({(one.metric, *map(str, (one.first, one.second))): one for one in compared}.values())
+        compared = [replace(one, keys={"group": "all"}) for one in compared]
+    overlap = overlap_table(sheets.figures)
+    overlap.notes += sheets.info.get("notes", [])
     tables = [
         *_paper_tables(sheets.figures, config.get("judge", "")),
         TableBlock("hallucinations", hallucination_table(sheets.figures)),
-        TableBlock("overlap-table", overlap_table(sheets.figures), rivals=True),
+        TableBlock("overlap-table", overlap, rivals=True),
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
     counts = count_answers(run, sheets.models, sheets.types)
@@ -101,7 +110,7 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         info=sheets.info,
         took=duration(sheets.info),
         benchmark=benchmark_name(sheets.info),
-        graded_file=sheets.info.get("benchmark", {}).get("kind") == "graded_file",
+        graded_file=graded_file,
         judge=config.get("judge", ""),
         labels=sheets.labels,
         types=types,
@@ -114,7 +123,7 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         tables=[table for table in tables if table.table.rows],
         figures=[panel for panel in panels if panel is not None],
         subgroups=subgroups(sheets),
-        differences=differences(sheets.comparisons),
+        differences=differences(compared),
         cells=sheets.cells,
         setting_name=setting_name,
         status_names=STATUS_NAMES,
@@ -124,11 +133,15 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
 
 
 def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
-    """Return Tables 1 and 2, strict and under equivalence."""
+    """Return Tables 1 and 2, strict and, where that differs, under equivalence."""
     first, second = ([settings_table(figures, judge=judge, equivalent=same), retrieval_table(figures, equivalent=same)]
                      for same in (False, True))  # fmt: skip
     made = zip(("settings-table", "retrieval-table"), first, second, strict=True)
-    return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
+    return [TableBlock(name, one, other if _values(one) != _values(other) else None, True) for name, one, other in made]
+
+
+def _values(table: ResultTable) -> list[list[float | None]]:
+    return [[entry.value if entry else None for entry in entries] for _, entries in table.rows]
 
 
 def build_comparison_page(

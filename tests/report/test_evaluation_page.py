@@ -132,8 +132,46 @@ def test_page_says_who_graded(page: str, tmp_path: Path) -> None:
     assert "not from an LLM" not in build_evaluation_report(made.run, {**made.summary(), "config": config})
 
 
-def test_notes_of_the_run_are_shown(page: str) -> None:
-    assert "METEOR without WordNet: no synonyms." in page
+def test_notes_on_the_overlap_stand_below_its_table(page: str) -> None:
+    noted = [
+        one for one in parsed(page).find_class("note") if "METEOR without WordNet: no synonyms." in one.text_content()
+    ]
+    assert [one.getparent().get("id") for one in noted] == ["overlap-table"]
+
+
+def test_types_of_questions_stand_in_one_order(page: str) -> None:
+    tiles = [one.text_content() for one in parsed(page).find_class("tiles")[0]]
+    assert [re.sub(r"[\d,]", "", one) for one in tiles[1:4]] == [
+        "factual questions",
+        "multi-hop questions",
+        "refusal questions",
+    ]
+
+
+def test_the_page_of_a_graded_file_speaks_of_nothing_that_it_has_not(tmp_path: Path) -> None:
+    made = make_evaluation(tmp_path / "run", labels=3)
+    figures = [
+        replace(one, keys={**one.keys, "setting": "reference"})
+        for one in read_records(made.file("metrics.parquet"), Figure)
+        if one.keys["setting"] == "closed_book" and one.metric in ("accuracy", "hallucination_rate")
+    ]
+    write_records(made.file("metrics.parquet"), figures, Figure)
+    cells = [SettingProgress(model, "reference", "", "done", due=9, answered=9) for model in MODELS]
+    write_records(made.file("cells.parquet"), cells, SettingProgress)
+    sides = [{"model": model, "setting": "reference", "retriever": ""} for model in MODELS]
+    numbers = Estimate(0.1, -0.1, 0.3, 9, 9)
+    compared = [
+        Difference.of("accuracy", {"group": group}, numbers, first=sides[0], second=sides[1], p=0.5)
+        for group in ("factual", "answerable")
+    ]
+    write_records(made.file("comparisons.parquet"), compared, Difference)
+    page = build_evaluation_report(made, {"benchmark": {"kind": "graded_file", "questions": {}}})
+    told = parsed(page)
+    for script in told.xpath("//script | //style | //*[@id='run']"):
+        script.drop_tree()
+    words = told.text_content()
+    assert not re.search(r"(?i)\blabels?\b|multi-hop|factual|passage that states the same|FDARxBench|Subgroups", words)
+    assert [row[:2] for row in data_of(page, "difference-data")["rows"]] == [["Accuracy", "All questions"]]
 
 
 def test_table_1_has_the_figures_with_intervals_and_the_best_bold(page: str, run: RunDirectory) -> None:
@@ -431,11 +469,15 @@ def test_one_page_lists_the_runs_of_a_folder(run: RunDirectory, page: str, tmp_p
         (evaluation / name).write_text(json.dumps(info) if name == "run.json" else page)
     (tmp_path / "compared.html").write_text(build_comparison_page([run]))
     (tmp_path / "other.html").write_text("no page of a run")
+    asked = [{"endpoint": name} for name in (*MODELS, "the judge")]
+    info = json.loads((evaluation / "run.json").read_text())
+    (evaluation / "run.json").write_text(json.dumps({**info, "cells": [{"model": "steady-70b"}], "asked": asked}))
     text, runs = runs_page(Location(str(tmp_path)))
     tree = parsed(text)
+    assert tree.findtext(".//h1") == f"3 runs in the folder “{tmp_path.name}”"
     about = [" ".join(one.text_content().split()) for one in tree.iter("article")]
     assert runs == len(about) == 3
-    assert about[-1].startswith("an evaluation Evaluation · 1 January 2020, 00:00 UTC · running")
+    assert about[-1].startswith("an evaluation Evaluation · 1 January 2020, 00:00 UTC · running · steady-70b ")
     assert "small: <b> supports 50 %." in next(one for one in about if one.startswith("night/facts"))
     links = [one.get("href") for one in tree.iter("a")]
     assert {"compared.html", "an%20evaluation/report.html", "an%20evaluation/answers.html"} <= set(links)
