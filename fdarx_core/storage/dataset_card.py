@@ -83,14 +83,18 @@ def who_judged(config: Mapping[str, Any]) -> str:
     wrote = (
         "Rules wrote these template questions from the structure of the labels"
         if by_rules
-        else f"The model {writer} wrote them"
+        else f"The model {_quoted(writer)} wrote them"
     )
     if judges == _NOBODY:
         judged = "no model judged them"
     else:
-        judged = f"{judges} judged them" if judges != writer else f"{writer} judged its own questions"
-    again = "no model answered them again" if reader == _NOBODY else f"{reader} answered them again"
+        judged = f"{_quoted(judges)} judged " + ("its own questions" if judges == writer else "them")
+    again = "no model answered them again" if reader == _NOBODY else f"{_quoted(reader)} answered them again"
     return f"{wrote}, {judged}, and {again}."
+
+
+def _quoted(names: str) -> str:
+    return ", ".join(f"“{name}”" for name in names.split(", "))  # a name may be a word, such as judge
 
 
 def model_names(role: Any) -> str:

@@ -76,7 +76,7 @@ def test_right_answers_word_for_word_that_the_judge_calls_wrong_are_told(run: Ru
 
     regrade(run, deny)
     [line] = more_lines(run)
-    assert line.startswith(f"The judge strong did not call {same} of {same} answers correct that are the gold answer")
+    assert line.startswith(f"The judge “strong” did not call {same} of {same} answers correct that are the gold answer")
 
 
 def test_replies_that_copy_an_example_are_told(run: RunDirectory) -> None:
@@ -94,7 +94,7 @@ def test_a_model_that_grades_itself_is_told(run: RunDirectory) -> None:
 
     change_cells(run, own)
     assert more_lines(run) == [
-        f"The judge other-name grades answers of its own model ({MODEL}), which favours them. Take another judge."
+        f"The judge “other-name” grades answers of its own model ({MODEL}), which favours them. Take another judge."
     ]
 
 

@@ -122,7 +122,7 @@ def test_page_says_how_many_answers_the_judge_left_without_a_verdict(
     assert bool(found) == bool(told)
     if told:
         [notice] = found
-        assert f"{model}, Oracle: the judge {judge} {told}" in notice and notice.count("gave no verdict") == 1
+        assert f"{model}, Oracle: the judge “{judge}” {told}" in notice and notice.count("gave no verdict") == 1
 
 
 def test_page_says_who_graded(page: str, tmp_path: Path) -> None:
