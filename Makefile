@@ -66,7 +66,7 @@ serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at h
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
 	$(BIN)/fdarx index --documents runs/demo --words-only --out runs/index-labels
 	$(BIN)/fdarx index --documents examples/guidelines --words-only --out runs/index-guidelines
-	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines --port $(PORT)
+	$(BIN)/fdarx serve --index labels=runs/index-labels guidelines=runs/index-guidelines --upload --feedback runs/feedback.jsonl --port $(PORT)
 
 test: $(VENV)/test  ## all quick tests, three files at a time; those on real labels find them through FDARX_DATA
 	$(RUN) pytest $(WAITING) $(without_others)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from pypdf import PageObject, PasswordType, PdfReader
 from pypdf.errors import DependencyError
-from pypdf.generic import NameObject
+from pypdf.generic import ContentStream, NameObject
 
 from fdarx_core.documents.parsers import (
     BETWEEN,
@@ -155,9 +155,10 @@ def _page_text(page: PageObject) -> str:
 
 def _part_pieces(page: PageObject) -> None:
     """Let pypdf begin a new piece where the text rises or changes its size: it does so where a font is set."""
-    content = page.get_contents()
-    if content is None:
+    if page.get_contents() is None:
         return
+    # Strings stay bytes, as in `extract_text`: as text, those of fonts with codes of two bytes would be written anew.
+    content = ContentStream(page["/Contents"].get_object(), page.pdf, "bytes")
     operations: list[Any] = []
     font: Any = None
     scale = 1.0

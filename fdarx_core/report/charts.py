@@ -235,7 +235,7 @@ def bar_numbers(
 
 
 def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: bool = False) -> Chart:
-    """Return points with their intervals in both directions, named in a legend below.
+    """Return points with their intervals in both directions, named in a legend below, whose entries hide their points.
 
     The axes show shares from 0 to 1. With `amounts` the x axis shows amounts from 0 on, on a logarithmic scale if the
     largest is more than ten times the smallest.
@@ -248,13 +248,14 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: boo
         color, shape = COLORS[at % len(COLORS)], at + at // len(COLORS)
         left, top = across.share(x.value or 0), height * (1 - up.share(y.value or 0))
         low, high = (height * (1 - up.share(bound)) for bound in _bounds(y))
-        hover = f"{name}\n{x_title}: {x.value:,.6g}\n{y_title}: {_written(y)}"
-        marks += [*_interval(across, x, top, color), ("line", left, low, left, high, "interval", color)]
-        marks.append(("symbol", left, top, shape, color, hover))
-        marks.append(("symbol", 0, legend, shape, color, "", -44))
-        for part in wrap(name, NAME_WIDTH):
-            marks.append(("text", 0, legend + 4, part, -30))
-            legend += LINE_HEIGHT
+        across_value = f"{x.value:,.0f}" if amounts and (x.value or 0) >= 10 else _written(x)
+        hover = f"{name}\n{x_title}: {across_value}\n{y_title}: {_written(y)}"
+        marks += [("line", *one[1:], at) for one in _interval(across, x, top, color)]
+        marks.append(("line", left, low, left, high, "interval", color, at))
+        marks.append(("symbol", left, top, shape, color, hover, at))
+        lines = [(legend + 4 + LINE_HEIGHT * row, part) for row, part in enumerate(wrap(name, NAME_WIDTH))]
+        marks.append(("key", legend, shape, color, lines, at))
+        legend += LINE_HEIGHT * len(lines)
     return Chart(marks, height, bottom=round(legend) - height, **_Y_AXIS)
 
 

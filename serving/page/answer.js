@@ -92,7 +92,8 @@ export class Entry {
     this.text = new AnswerText((passage, places, opener) => this.acts.open(passage, places, this.corpus, opener));
     this.after = element("div", "after");
     this.list = element("ol", "passages");
-    this.beside = element("aside", "", element("h3", "caption", "Passages"), this.list);
+    this.caption = element("h3", "caption", "Passages");
+    this.beside = element("aside", "", this.caption, this.list);
     this.beside.setAttribute("aria-label", "Passages found");
     const summary = element("summary", "", element("h2", "", ask.question), this.outcome);
     const written = element("div", "written", this.notice, this.text.element, this.after);
@@ -166,6 +167,7 @@ export class Entry {
     });
     // Without an answer, those with a quotation come first; uploads may be found before or after others.
     const first = isQuoted(answer) ? this.items.filter((_, at) => cited.has(passages[at].n)) : [];
+    this.caption.textContent = first.length ? "Passages, those with a marked sentence first" : "Passages";
     const shown = [...first, ...this.items.filter((one) => !first.includes(one))];
     if (shown.length !== this.list.children.length || shown.some((one, at) => one !== this.list.children[at])) this.list.replaceChildren(...shown);
   }

@@ -33,14 +33,18 @@ export class LabelComparison {
   open(passages, corpus) {
     this.corpus = corpus;
     const labels = new Map(passages.filter((one) => one.set_id).map((one) => [one.set_id, one]));
-    const sections = new Map(passages.filter((one) => one.section_code).map((one) => [one.section_code, topOf(one.section)]));
+    const inSections = passages.filter((one) => one.section_code);
+    const sections = new Map(inSections.map((one) => [one.section_code, topOf(one.section)]));
+    /** @param {string} code returns in how many of the labels a passage of that section was found */
+    const spread = (code) => new Set(inSections.filter((one) => one.section_code === code).map((one) => one.set_id)).size;
+    const widest = [...sections].sort(([one], [other]) => spread(other) - spread(one));
     const [first, second, section] = this.selects;
     for (const select of [first, second]) select.replaceChildren(...[...labels].map(([id, one]) => new Option(nameOf(one), id)));
     const choices = [...labels.values()];
     const at = choices.findIndex((one, place) => choices.slice(place + 1).some((other) => ofOneDrug(one, other)));
     first.selectedIndex = Math.max(0, at);
     second.selectedIndex = at < 0 ? 1 : choices.findIndex((one, place) => place > at && ofOneDrug(choices[at], one));
-    section.replaceChildren(...[...sections].map(([code, title]) => new Option(title, code)));
+    section.replaceChildren(...widest.map(([code, title]) => new Option(title, code)));
     // A passage's path begins with its top section; the code may be that of a section within.
     for (const option of section.options) void this.sectionTitle(corpus, option.value).then((title) => { option.text = title || option.text; });
     this.dialog.showModal();

@@ -113,7 +113,8 @@ export function uploadNotice({ passages, citations }) {
   const uploads = passages.filter((one) => one.uploaded_by && cited.has(one.n));
   if (!uploads.length) return null;
   const named = uploads.map((one) => `[${one.n}] by ${one.uploaded_by}`).join(", ");
-  return notice("uploads", "This answer cites uploaded documents.", paragraph(`Uploaded: ${named}. They are no published labels.`));
+  const cites = `This answer cites ${uploads.length === 1 ? "an uploaded passage" : "uploaded passages"}: ${named}.`;
+  return notice("uploads", cites, paragraph("Uploaded documents are not published labels or guidelines."));
 }
 
 /** Returns what became of the statements of the model's answer, null where none was checked. @param {Answer} answer */

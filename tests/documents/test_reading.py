@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fdarx_core.documents.chunks import chunk_document, find_documents, read_documents
 from fdarx_core.records import Document, Reject, content_id
 from fdarx_core.storage import Location, StorageError
-from tests.documents.files import make_pdf, make_zip
+from tests.documents.files import glyphs, make_pdf, make_zip
 
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".jsonl", ".zip")
 
@@ -305,6 +305,8 @@ def test_words_that_stand_at_one_line_end_alone(lines: str, text: str, tmp_path:
         ("(1.73 m) Tj 4 Ts /F1 7 Tf (2) Tj 0 Ts /F1 12 Tf ( area) Tj", "1.73 m2 area"),
         ("(CO) Tj /F1 7 Tf -3 Ts (2) Tj 0 Ts /F1 12 Tf ( gas) Tj", "CO2 gas"),
         ("/F1 18 Tf (1 Use) Tj /F1 10 Tf 0 -24 Td (12 mg) Tj", "1 Use\n12 mg"),
+        (f"/F2 12 Tf 1 0 0 -1 72 720 Tm {glyphs('Take 5 mg')} Tj", "Take 5 mg"),
+        (f"/F2 12 Tf {glyphs('1.73 m')} Tj 4 Ts [{glyphs('2')}] TJ 0 Ts {glyphs(' area')} Tj", "1.73 m2 area"),
     ],
 )
 def test_raised_digits_of_a_pdf(operators: str, text: str, tmp_path: Path) -> None:

@@ -147,3 +147,21 @@ def test_nothing_is_wider_than_the_screen(page: Page, run: RunDirectory, width: 
         open_page(page, run, name)
         assert page.locator("#filters[open]").count() == (width > 640 and name == "answers.html")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth + 1"), name
+
+
+def test_points_of_a_chart_are_named_at_once_and_hidden_by_the_legend(page: Page, run: RunDirectory) -> None:
+    open_page(page, run, "report.html")
+    chart = page.locator(".chart:has(.key)").first
+    key = chart.locator(".key").first
+    series = key.get_attribute("data-series")
+    point = chart.locator(f"svg.symbol[data-series='{series}'] path[data-hover]")
+    named = point.get_attribute("data-hover") or ""
+    assert named.startswith((key.text_content() or "").strip()[:10])
+    point.hover()
+    expect(page.locator(".hover")).to_have_text(named)
+    key.focus()
+    page.keyboard.press("Enter")
+    expect(key).to_have_attribute("aria-pressed", "false")
+    expect(chart.locator(f"svg.symbol.off[data-series='{series}']")).to_have_count(1)
+    key.click()
+    expect(chart.locator(".off")).to_have_count(0)
