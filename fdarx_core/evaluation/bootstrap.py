@@ -352,10 +352,7 @@ def _difference(
 
 
 def with_holm(differences: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:
-    """Set p_holm of the differences, corrected for those with the same metric and equal values of the keys `family`.
-
-    Differences of two models are corrected together, and those within a model, such as of its settings, together.
-    """
+    """Set p_holm, corrected for differences with one metric and equal keys `family`, all of two models or of one."""
     families: dict[tuple[object, ...], list[Difference]] = defaultdict(list)
     corrected = list(differences)
     for difference in corrected:

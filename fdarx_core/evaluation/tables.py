@@ -170,8 +170,11 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
     types = _type_abbreviations()
     answering = [(short, "accuracy", name) for name, short in types.items()]
     cited = [(f"Cite F1 {short}", "citation_f1", name) for name, short in types.items()]
-    named = [(f"Acc {short}", "accuracy", name) for name, short in types.items()]
-    citing = [*named, *cited, ("Ref F1", "refusal_f1", "all")]
+    citing = [
+        *((f"Acc {short}", metric, name) for short, metric, name in answering),
+        *cited,
+        ("Ref F1", "refusal_f1", "all"),
+    ]
     of_file = [("Acc", "accuracy", "answerable"), ("Supported", SUPPORTED, "all")]
     settings = [
         ("Full label (+ cites)", "full_label", "", citing),
@@ -216,8 +219,8 @@ def retrieval_table(figures: Sequence[Figure], *, equivalent: bool = False) -> R
     return build_table(title, "Retriever", columns, cells, CLUSTERS)
 
 
-def overlap_table(figures: Sequence[Figure]) -> ResultTable:
-    """Return the overlap with the gold answers, by setting and question type. Source: FDARxBench Table 8."""
+def overlap_table(figures: Sequence[Figure], notes: Sequence[str] = ()) -> ResultTable:
+    """Return the overlap with the gold answers by setting and type, with `notes`. Source: FDARxBench Table 8."""
     settings = [(SETTING_TITLES[setting], setting, "") for setting in ("closed_book", "oracle", "full_label")]
     settings += [(f"Retrieved by {retriever}", "retrieved", retriever) for retriever in _retrievers(figures)]
     columns: Columns = [
@@ -227,29 +230,25 @@ def overlap_table(figures: Sequence[Figure]) -> ResultTable:
         for short, metric in OVERLAPS
     ]
     table = _by_model("Table 8. Overlap of answers with gold answers", figures, columns)
-    table.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *_baseline_notes(figures)]
+    table.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *notes, *_baseline_notes(figures)]
     return table
 
 
 def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the hallucination rate of each model by topic, with a row for each topic and one for all questions.
 
-    The name of a topic has its number of questions, from the setting with fewest to that with most. Topics without a
-    question are named in a note.
+    A topic has its numbers of questions, from the fewest to the most of a setting. Topics without one are in a note.
     """
     found = [figure for figure in select(figures, HALLUCINATIONS) if figure.keys["model"]]
     of_file = all(figure.keys["setting"] in FILE_TITLES for figure in found)
-    by_topic, whole = select(found, group_by="category"), select(found, group_by="type", group="all")
-    by_topic = [] if of_file else by_topic
+    by_topic = [] if of_file else select(found, group_by="category")
+    whole = select(found, group_by="type", group="all")
     asked: dict[str, set[int]] = defaultdict(set)  # numbers of questions, by topic
     for figure in by_topic:
         asked[figure.keys["group"]].add(figure.rows + figure.unscored)
     order = [name for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked]
     by_topic.sort(key=lambda figure: order.index(figure.keys["group"]))
-    names = {
-        topic: f"{topic} ({' to '.join(f'{count:,}' for count in sorted({min(counts), max(counts)}))})"
-        for topic, counts in asked.items()
-    }
+    names = {topic: f"{topic} ({min(n):,}{f' to {max(n):,}' * (len(n) > 1)})" for topic, n in asked.items()}
     cells = [(names[figure.keys["group"]], _column(figure), figure) for figure in by_topic]
     cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic or of_file else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
@@ -259,18 +258,15 @@ def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     title = f"Hallucination rate{by}: wrong answers ÷ graded answers{number}"
     table = build_table(title, "Questions" if of_file else "Topic", columns, cells, _clusters(found))
     few = [topic for topic in asked if min(asked[topic]) < MIN_QUESTIONS]
-    few_somewhere = "Some settings have fewer questions of a topic, such as those without refusal questions."
-    alone = any(figure.value is not None and figure.low is None for figure in by_topic)
     none = [topic for topic in TOPICS if topic not in asked]
     unanswerable = "" if of_file else ", or any answer to a question that the label does not answer"
     notes = [
         f"Share of wrong answers among the graded ones: graded incorrect{unanswerable}. Refusals count as graded, and "
         "are not wrong: read the rate beside the accuracy.",
         *unscored_notes(whole, "answers", "rate"),
-        *[few_somewhere] * any(len(counts) > 1 for counts in asked.values()),
-        *[f"Fewer than {MIN_QUESTIONS} questions in a setting, so that the rate says little: {', '.join(few)}."]
-        * bool(few),
-        *["A rate without an interval is on the questions of a single drug."] * alone,
+        *[f"Fewer than {MIN_QUESTIONS} questions in a setting, so the rate says little: {', '.join(few)}."] * bool(few),
+        *["A rate without an interval is on a single drug."]
+        * any(one.value is not None and one.low is None for one in by_topic),
         *([f"No questions in this benchmark: {', '.join(none)}."] if 0 < len(none) < len(TOPICS) else []),
     ]
     table.notes += notes if table.rows else []

@@ -259,18 +259,17 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
                 for answer in answers[question.id]:
                     _add_answer(table, answer, len(questions) - 1, sources)
                     marked = content_id(marked, answer.prediction.id, answer.prediction.text)
-    graded_file = is_graded_file(info)
     about = {
         "run": marked,  # the reader's marks are those of these answers, wherever the run lies
         "right": [KINDS[kind] for kind in ("correct", "declined", "supported")],
         "no_verdict": [KINDS[kind] for kind in KINDS if kind in NO_VERDICT],
         "cut": [KINDS["unparsed"], readable("truncated_reply")],
-        "graded": graded_file,
+        "graded": is_graded_file(info),
     }
     return render_page(
         "answers.html.j2",
         info=info,
-        graded_file=graded_file,
+        graded_file=is_graded_file(info),
         total=total,
         labels=len(chosen),
         fields={name: PAGE_WORDS["answer_fields"][name] for name in FIELDS},

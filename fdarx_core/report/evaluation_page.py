@@ -9,7 +9,6 @@ from typing import Any
 
 from fdarx_core.evaluation.figures import Mismatch
 from fdarx_core.evaluation.tables import (
-    ResultTable,
     added_metrics_table,
     hallucination_table,
     overlap_table,
@@ -82,16 +81,16 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         *evaluation_figures.metric_pairs(sheets),
         evaluation_figures.accuracy_and_cost(sheets),
     ]
-    compared = sheets.comparisons
-    if graded_file:  # all groups of its questions are the same
-        compared = list({(one.metric, *map(str, (one.first, one.second))): one for one in compared}.values())
-        compared = [replace(one, keys={"group": "all"}) for one in compared]
-    overlap = overlap_table(sheets.figures)
-    overlap.notes += sheets.info.get("notes", [])
+    distinct = {
+        (one.metric, f"{one.first}{one.second}"): replace(one, keys={"group": "all"}) for one in sheets.comparisons
+    }
+    compared = (
+        list(distinct.values()) if graded_file else sheets.comparisons
+    )  # its groups of questions are all the same
     tables = [
         *_paper_tables(sheets.figures, config.get("judge", "")),
         TableBlock("hallucinations", hallucination_table(sheets.figures)),
-        TableBlock("overlap-table", overlap, rivals=True),
+        TableBlock("overlap-table", overlap_table(sheets.figures, sheets.info.get("notes", [])), rivals=True),
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
     counts = count_answers(run, sheets.models, sheets.types)
@@ -133,15 +132,12 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
 
 
 def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
-    """Return Tables 1 and 2, strict and, where that differs, under equivalence."""
+    """Return Tables 1 and 2, strict and, where they have gold passages, under equivalence."""
     first, second = ([settings_table(figures, judge=judge, equivalent=same), retrieval_table(figures, equivalent=same)]
                      for same in (False, True))  # fmt: skip
-    made = zip(("settings-table", "retrieval-table"), first, second, strict=True)
-    return [TableBlock(name, one, other if _values(one) != _values(other) else None, True) for name, one, other in made]
-
-
-def _values(table: ResultTable) -> list[list[float | None]]:
-    return [[entry.value if entry else None for entry in entries] for _, entries in table.rows]
+    cites = any("Cite" in name for _, name in first[0].columns)
+    made = zip(("settings-table", "retrieval-table"), first, second if cites else (None, second[1]), strict=True)
+    return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
 
 
 def build_comparison_page(

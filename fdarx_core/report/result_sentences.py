@@ -91,20 +91,19 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
     best = [model for model, count in counts.items() if count[:2] == (correct, asked)]
     cells = [cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (best[0], *condition)]
     share = f"{100 * correct / asked:.0f} %" if accuracy.unscored or len(best) > 1 else percent(accuracy)
-    graded = ""
     if len(best) > 1:
         rates = [[one for model, one in _graded(sheets, other) if model in best] for other in conditions]
         differ = sum(len({(one.value, one.rows) for one in found}) > 1 for found in rates)
         elsewhere = f", but not in {plural(differ, 'other setting')}" * bool(differ)
-        ahead = f", the best of {len(counts)}" * (len(counts) > len(best))
-        who = f"{listed(best)} are equal in this setting{elsewhere}{ahead}: each answers"
+        elsewhere += f", the best of {len(counts)}" * (len(counts) > len(best))
+        who = f"{listed(best)} are equal in this setting{elsewhere}: each answers"
     else:
         who = f"{best[0]}{f' (the best of {len(counts)})' * (len(counts) > 1)} answers"
-        if accuracy.unscored:
-            graded = f"; {accuracy.rows:,} of the answers have a grade, and {percent(accuracy)} of these are correct"
     types = listed([QUESTION_TYPES[name].title.lower() for name in ANSWERABLE_TYPES if sheets.questions[name]])
     told = f"{who} {correct:,} of {asked:,} {types} questions correctly {_where(condition, cells[0].cut)} ({share})"
-    return told + graded + _rate_alone(sheets, condition)
+    if accuracy.unscored and len(best) == 1:
+        told += f"; {accuracy.rows:,} of the answers have a grade, and {percent(accuracy)} of these are correct"
+    return told + _rate_alone(sheets, condition)
 
 
 def _rate_alone(sheets: EvaluationTables, condition: Condition) -> str:
@@ -156,8 +155,7 @@ def difference_sentence(
 ) -> str:
     """Return the largest of the differences of one rate that are shown, or of all where none is; "" without any.
 
-    A difference is shown if its interval excludes 0 and its p value, corrected by Holm's method, is below
-    `SIGNIFICANT`, as in the tables of the page.
+    A difference is shown if its interval excludes 0 and its p value, by Holm's correction, is below `SIGNIFICANT`.
 
     Args:
         comparisons: the differences; those without a p value are judged by their intervals.
@@ -167,18 +165,14 @@ def difference_sentence(
     """
     if not comparisons:
         return ""
-
-    def shows(one: Difference) -> bool:
-        return one.significant and (_corrected(one) or 0.0) < SIGNIFICANT
-
-    ranked = sorted(comparisons, key=lambda one: (not shows(one), -abs(one.value or 0)))
-    shown, one = [other for other in ranked if shows(other)], ranked[0]
-    first, second, value, p = name(one.first), name(one.second), one.value or 0.0, _corrected(one)
+    shown = [one for one in comparisons if one.significant and (one.p_holm or 0.0) < SIGNIFICANT]
+    one = max(shown or comparisons, key=lambda one: abs(one.value or 0.0))
+    first, second, value, p = name(one.first), name(one.second), one.value or 0.0, one.p_holm
     same = [other for other in shown if (name(other.first), name(other.second)) == (first, second)]
     turned = sum((other.value or 0.0) * value < 0 for other in same)
     told = f"of which {len(shown) or 'none'} show{'s' * (len(shown) < 2)} a difference"
     told += f", {turned} of them with {first} and {second} the other way round" * bool(turned)
-    several = f" (the largest of {len(ranked):,} comparisons, {told})" * (len(ranked) > 1)
+    several = f" (the largest of {len(comparisons):,} comparisons, {told})" * (len(comparisons) > 1)
     chance = "" if p is None else f", p {f'{p:.3f}' if p >= 0.001 else '< 0.001'}"
     place = f" {where(one)}".rstrip()
     if shown:
@@ -194,11 +188,6 @@ def difference_sentence(
         f"No difference in {rate} between {first} and {second} is shown with {plural(one.rows, 'question')}{place}: "
         f"{first} − {second} is {seen}{chance}{enough}{several}."
     )
-
-
-def _corrected(one: Difference) -> float | None:
-    """Return the p value after Holm's correction, without it where none was made."""
-    return one.p if one.p_holm is None else one.p_holm
 
 
 def questions_needed(difference: Difference) -> int:

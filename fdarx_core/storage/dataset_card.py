@@ -79,22 +79,19 @@ def who_judged(config: Mapping[str, Any]) -> str:
     if not all(role in config for role in _ROLES):
         return "It is not recorded who wrote and judged these questions."
     writer, reader, judges = (model_names(config[role]) for role in _ROLES)
+    said = {names: "“" + names.replace(", ", "”, “") + "”" for names in (writer, reader, judges)}
     by_rules = writer == BASELINE
     wrote = (
         "Rules wrote these template questions from the structure of the labels"
         if by_rules
-        else f"The model {_quoted(writer)} wrote them"
+        else f"The model {said[writer]} wrote them"
     )
     if judges == _NOBODY:
         judged = "no model judged them"
     else:
-        judged = f"{_quoted(judges)} judged " + ("its own questions" if judges == writer else "them")
-    again = "no model answered them again" if reader == _NOBODY else f"{_quoted(reader)} answered them again"
+        judged = f"{said[judges]} judged " + ("its own questions" if judges == writer else "them")
+    again = "no model answered them again" if reader == _NOBODY else f"{said[reader]} answered them again"
     return f"{wrote}, {judged}, and {again}."
-
-
-def _quoted(names: str) -> str:
-    return ", ".join(f"“{name}”" for name in names.split(", "))  # a name may be a word, such as judge
 
 
 def model_names(role: Any) -> str:

@@ -115,7 +115,9 @@ def test_a_model_with_many_unusable_replies_is_told_with_reason_and_remedy_and_l
     assert "replies were unusable, most as truncated_reply" in line and "max_tokens" in line
     assert "full_label" in [cell.setting for cell in found if cell.model == MODEL and not is_comparable(cell)]
     headline = parsed(build_evaluation_report(run)).find_class("result")[0].text_content()
-    assert MODEL not in headline and "the best of" not in headline.partition(";")[0]
+    accuracy, _, compared = headline.partition(". ")
+    assert MODEL not in accuracy and "the best of" not in accuracy.partition(";")[0]
+    assert MODEL in compared and "whole label" not in compared  # it is compared in the other setting
 
 
 def test_shortened_evidence_is_told_on_top_and_beside_the_figures(run: RunDirectory) -> None:

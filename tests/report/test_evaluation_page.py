@@ -401,7 +401,7 @@ def rate_difference(
         {"model": model, "setting": one, "retriever": ""} for model, one in (("a", setting), ("b", other or setting))
     )
     numbers = Estimate(value, low, high, 100, 9)
-    return Difference.of("hallucination_rate", {"group": "all"}, numbers, first=first, second=second, p=p)
+    return Difference.of("hallucination_rate", {"group": "all"}, numbers, first=first, second=second, p=p, p_holm=p)
 
 
 @pytest.mark.parametrize(

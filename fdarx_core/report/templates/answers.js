@@ -55,13 +55,12 @@
   function question(at) {
     const asked = questions[at], first = [...groups[at].values()][0][0];
     const shown = [...groups[at]].filter(([, group]) => group.some((row) => matched.has(row)));
+    const gold = asked[GOLD] || (about.graded ? "" : "The label does not have the answer.");
     return element("section", "", "card asked", element("h3", asked[TEXT]),
       element("p", [!about.graded && valueOf("type", first), asked[DRUG], asked[TOPIC]].filter(Boolean).join(" · "), "about"),
-      goldOf(asked) && element("p", "", "gold", element("b", "Gold answer"), document.createTextNode(goldOf(asked))),
+      gold && element("p", "", "gold", element("b", "Gold answer"), document.createTextNode(gold)),
       ...shown.map(([setting, group]) => element("div", "", "answers-row", element("h4", values.setting[setting]), ...group.map(item))));
   }
-
-  const goldOf = (asked) => asked[GOLD] || (about.graded ? "" : "The label does not have the answer.");
 
   function item(row) {
     const reason = valueOf("reason", row);
@@ -90,11 +89,9 @@
     const asked = askedIn(row);
     const why = element("div", "", "why", element("p", "", "", element("b", details.finding)),
       details.detail && element("p", details.detail), ...details.notes.map((note) => element("p", note)));
-    const parts = [
-      (details.gold.length || !about.graded) && [details.context ? "Given context" : "Gold passages", goldPassages(row, details, asked)],
-      details.cited && ["Cited passages", citedPassages(row, details, asked)],
-    ].filter(Boolean);
-    const columnsShown = element("div", "", "pair", ...parts.map(([name, passages]) => element("div", "", "", element("h4", name), ...passages)));
+    const given = (details.gold.length || !about.graded) && goldPassages(row, details, asked);
+    const parts = [[details.context ? "Given context" : "Gold passages", given], ["Cited passages", details.cited && citedPassages(row, details, asked)]];
+    const columnsShown = element("div", "", "pair", ...parts.filter(([, made]) => made).map(([name, made]) => element("div", "", "", element("h4", name), ...made)));
     const legend = element("p", "Marked in the passages: ", "about", element("mark", "words of the gold answer", "by-gold"), document.createTextNode(" "),
       element("mark", "words of the model's answer", "by-model"), document.createTextNode(" "), element("mark", "words of both", "by-both"));
     const whole = element("p", "", "gold answer", element("b", "Answer of the model, complete"), document.createTextNode(columns.answer[row] || "(nothing)"));
