@@ -469,7 +469,7 @@ def test_one_page_lists_the_runs_of_a_folder(run: RunDirectory, page: str, tmp_p
         (evaluation / name).write_text(json.dumps(info) if name == "run.json" else page)
     (tmp_path / "compared.html").write_text(build_comparison_page([run]))
     (tmp_path / "other.html").write_text("no page of a run")
-    asked = [{"endpoint": name} for name in (*MODELS, "the judge")]
+    asked = [{"endpoint": name, "task": "x"} for name in (*MODELS, "the judge")]
     info = json.loads((evaluation / "run.json").read_text())
     (evaluation / "run.json").write_text(json.dumps({**info, "cells": [{"model": "steady-70b"}], "asked": asked}))
     text, runs = runs_page(Location(str(tmp_path)))
