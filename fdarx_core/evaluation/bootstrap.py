@@ -352,11 +352,12 @@ def _difference(
 
 
 def with_holm(differences: Iterable[Difference], family: Sequence[str] = ()) -> list[Difference]:
-    """Set p_holm of the differences, corrected for those with the same metric and equal values of the keys `family`."""
-    families: dict[tuple[str, ...], list[Difference]] = defaultdict(list)
+    """Set p_holm, corrected for differences with one metric and equal keys `family`, all of two models or of one."""
+    families: dict[tuple[object, ...], list[Difference]] = defaultdict(list)
     corrected = list(differences)
     for difference in corrected:
-        families[(difference.metric, *(difference.keys[name] for name in family))].append(difference)
+        within = difference.first.get("model") == difference.second.get("model")
+        families[(within, difference.metric, *(difference.keys[name] for name in family))].append(difference)
     for members in families.values():
         for difference, adjusted in zip(members, holm([member.p or 0.0 for member in members]), strict=True):
             difference.p_holm = adjusted

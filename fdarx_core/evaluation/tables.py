@@ -6,6 +6,7 @@ Source: FDARxBench Tables 1, 2 and 8.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -149,6 +150,8 @@ RANKING = (
     ("nDCG@10", "ndcg_10"),
 )
 EQUIVALENT = " (equivalent passages count as gold)"
+FILE_TITLES = {REFERENCE: "Against the reference", GIVEN_CONTEXT: "By the given context"}
+"""The settings of a graded file, which has no question types."""
 
 Columns = list[tuple[str, str, Hashable]]
 """Upper header, header, and the key: setting, retriever, metric and group of the figures of a column."""
@@ -171,13 +174,19 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
     types = _type_abbreviations()
     answering = [(short, "accuracy", name) for name, short in types.items()]
     cited = [(f"Cite F1 {short}", "citation_f1", name) for name, short in types.items()]
-    citing = [*answering, *cited, ("Ref F1", "refusal_f1", "all")]
+    citing = [
+        *((f"Acc {short}", metric, name) for short, metric, name in answering),
+        *cited,
+        ("Ref F1", "refusal_f1", "all"),
+    ]
+    of_file = [("Acc", "accuracy", "answerable"), ("Supported", SUPPORTED, "all")]
     settings = [
         ("Full label (+ cites)", "full_label", "", citing),
         ("Closed-book Acc", "closed_book", "", answering),
         ("Oracle Acc", "oracle", "", answering),
         *((f"Retrieved by {name} (+ cites)", "retrieved", name, citing) for name in _retrievers(figures)),
-        *((" · ".join(filter(None, cell)), *cell, [*citing, ("Supported", SUPPORTED, "all")]) for cell in imported),
+        *((FILE_TITLES[one], one, by, of_file) for one, by in imported if one in FILE_TITLES),
+        *((" · ".join(filter(None, cell)), *cell, citing) for cell in imported if cell[0] not in FILE_TITLES),
     ]
     names = {"citation_f1": "citation_f1_eq"} if equivalent else {}
     columns: Columns = [
@@ -185,9 +194,12 @@ def settings_table(figures: Sequence[Figure], *, judge: str, equivalent: bool = 
         for upper, setting, retriever, listed in settings
         for name, metric, group in listed
     ]
-    table = _by_model(
-        f"Table 1. Accuracy, citations and refusals by setting{EQUIVALENT * equivalent}", figures, columns
-    )
+    table = _by_model("", figures, columns)
+    shown = " ".join(name for _, name in table.columns)
+    parts = {"Cite": "citations", "Ref": "refusals", "Supported": "supported answers"}
+    *most, last = ["Accuracy", *(part for short, part in parts.items() if short in shown)]
+    what = f"{', '.join(most)} and {last}" if most else last
+    table.title = f"Table 1. {what} by setting{EQUIVALENT * equivalent}"
     counted = select(figures, "accuracy", group_by="type", group="answerable")
     unscored = unscored_notes(counted, "answerable questions asked", "accuracy")
     table.notes += [*_judge_notes(figures, judge), *_baseline_notes(figures), *unscored, *coverage_notes(figures)]
@@ -211,8 +223,8 @@ def retrieval_table(figures: Sequence[Figure], *, equivalent: bool = False) -> R
     return build_table(title, "Retriever", columns, cells, CLUSTERS)
 
 
-def overlap_table(figures: Sequence[Figure]) -> ResultTable:
-    """Return the overlap with the gold answers, by setting and question type. Source: FDARxBench Table 8."""
+def overlap_table(figures: Sequence[Figure], notes: Sequence[str] = ()) -> ResultTable:
+    """Return the overlap with the gold answers by setting and type, with `notes`. Source: FDARxBench Table 8."""
     settings = [(SETTING_TITLES[setting], setting, "") for setting in ("closed_book", "oracle", "full_label")]
     settings += [(f"Retrieved by {retriever}", "retrieved", retriever) for retriever in _retrievers(figures)]
     columns: Columns = [
@@ -222,37 +234,43 @@ def overlap_table(figures: Sequence[Figure]) -> ResultTable:
         for short, metric in OVERLAPS
     ]
     table = _by_model("Table 8. Overlap of answers with gold answers", figures, columns)
-    table.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *_baseline_notes(figures)]
+    table.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *notes, *_baseline_notes(figures)]
     return table
 
 
 def hallucination_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the hallucination rate of each model by topic, with a row for each topic and one for all questions.
 
-    The name of a topic has its number of questions. Topics without a question are named in a note.
+    A topic has its numbers of questions, from the fewest to the most of a setting. Topics without one are in a note.
     """
     found = [figure for figure in select(figures, HALLUCINATIONS) if figure.keys["model"]]
-    by_topic, whole = select(found, group_by="category"), select(found, group_by="type", group="all")
-    asked: dict[str, int] = {}
+    of_file = all(figure.keys["setting"] in FILE_TITLES for figure in found)
+    by_topic = [] if of_file else select(found, group_by="category")
+    whole = select(found, group_by="type", group="all")
+    asked: dict[str, set[int]] = defaultdict(set)  # numbers of questions, by topic
     for figure in by_topic:
-        topic = figure.keys["group"]
-        asked[topic] = max(asked.get(topic, 0), figure.rows + figure.unscored)
+        asked[figure.keys["group"]].add(figure.rows + figure.unscored)
     order = [name for name in (*TOPICS, *sorted(asked.keys() - {*TOPICS})) if name in asked]
     by_topic.sort(key=lambda figure: order.index(figure.keys["group"]))
-    names = {topic: f"{topic} ({count:,})" for topic, count in asked.items()}
+    names = {topic: f"{topic} ({min(n):,}{f' to {max(n):,}' * (len(n) > 1)})" for topic, n in asked.items()}
     cells = [(names[figure.keys["group"]], _column(figure), figure) for figure in by_topic]
-    cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic else []
+    cells += [("All questions", _column(figure), figure) for figure in whole] if by_topic or of_file else []
     keys = sorted(dict.fromkeys(map(_column, whole)), key=lambda key: ([*SETTING_TITLES, key[0]].index(key[0]), key[1]))
-    columns: Columns = [(f"{SETTING_TITLES.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
-    title = "Hallucination rate by topic: wrong answers ÷ graded answers (questions)"
-    table = build_table(title, "Topic", columns, cells, _clusters(found))
-    few = [topic for topic in asked if asked[topic] < MIN_QUESTIONS]
+    titles = SETTING_TITLES | FILE_TITLES
+    columns: Columns = [(f"{titles.get(key[0], key[0])} {key[1]}".strip(), key[2], key) for key in keys]
+    by, number = ("", "") if of_file else (" by topic", " (questions)")
+    title = f"Hallucination rate{by}: wrong answers ÷ graded answers{number}"
+    table = build_table(title, "Questions" if of_file else "Topic", columns, cells, _clusters(found))
+    few = [topic for topic in asked if min(asked[topic]) < MIN_QUESTIONS]
     none = [topic for topic in TOPICS if topic not in asked]
+    unanswerable = "" if of_file else ", or any answer to a question that the label does not answer"
     notes = [
-        "Share of wrong answers among the graded ones: graded incorrect, or any answer to a question that the label "
-        "does not answer. Refusals count as graded, and are not wrong: read the rate beside the accuracy.",
+        f"Share of wrong answers among the graded ones: graded incorrect{unanswerable}. Refusals count as graded, and "
+        "are not wrong: read the rate beside the accuracy.",
         *unscored_notes(whole, "answers", "rate"),
-        *([f"Fewer than {MIN_QUESTIONS} questions, so that the rate says little: {', '.join(few)}."] if few else []),
+        *[f"Fewer than {MIN_QUESTIONS} questions in a setting, so the rate says little: {', '.join(few)}."] * bool(few),
+        *["A rate without an interval is on a single drug."]
+        * any(one.value is not None and one.low is None for one in by_topic),
         *([f"No questions in this benchmark: {', '.join(none)}."] if 0 < len(none) < len(TOPICS) else []),
     ]
     table.notes += notes if table.rows else []

@@ -22,6 +22,7 @@ from fdarx_core.labels.loinc import SECTION_NAMES
 from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer, SettingProgress, content_id
 from fdarx_core.records.question_types import UNANSWERABLE_TYPES
 from fdarx_core.report.browse import BrowseTable, chosen_labels
+from fdarx_core.report.evaluation_figures import is_graded_file
 from fdarx_core.report.page_engine import PAGE_WORDS, group_name, readable, render_page, setting_name, template_macros
 from fdarx_core.storage import RunDirectory, read_records, read_table
 
@@ -190,6 +191,7 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
     shown, cited = prompt_passages(prediction), cited_places(prediction)
     evidence, about_evidence = classify_evidence(answer, question, sources)
     reason = reason_of(answer)
+    unnamed = answer.grade is not None and answer.grade.reason == "unnamed"  # it has none of the names of `FAULTS`
 
     def keep(place: PassageKey) -> int:
         passage = sources.passages[place]
@@ -223,7 +225,7 @@ def _add_answer(table: BrowseTable, answer: JudgedAnswer, at: int, sources: Answ
         "setting": setting_name(prediction.setting, prediction.retriever),
         "type": group_name(question.type),
         "kind": KINDS[answer.kind],
-        "reason": readable(reason) or "None",
+        "reason": readable(reason) or ("In the judge’s own words" if unnamed else "None"),
         "evidence": PAGE_WORDS["evidence_shown"][evidence],
         "topic": question.category or "No topic",
     }
@@ -257,17 +259,17 @@ def answers_page(run: RunDirectory, summary: Mapping[str, Any] | None = None, mo
                 for answer in answers[question.id]:
                     _add_answer(table, answer, len(questions) - 1, sources)
                     marked = content_id(marked, answer.prediction.id, answer.prediction.text)
-    conditions = [(cell.setting, cell.retriever) for cell in cells]
     about = {
         "run": marked,  # the reader's marks are those of these answers, wherever the run lies
         "right": [KINDS[kind] for kind in ("correct", "declined", "supported")],
         "no_verdict": [KINDS[kind] for kind in KINDS if kind in NO_VERDICT],
         "cut": [KINDS["unparsed"], readable("truncated_reply")],
-        "setting": setting_name(*(("full_label", "") if ("full_label", "") in conditions else conditions[-1])),
+        "graded": is_graded_file(info),
     }
     return render_page(
         "answers.html.j2",
         info=info,
+        graded_file=is_graded_file(info),
         total=total,
         labels=len(chosen),
         fields={name: PAGE_WORDS["answer_fields"][name] for name in FIELDS},

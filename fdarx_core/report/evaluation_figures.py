@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from fdarx_core.evaluation.settings import GIVEN_CONTEXT, REFERENCE
+from fdarx_core.evaluation.bootstrap import with_holm
 from fdarx_core.evaluation.tables import MISSING, build_table
 from fdarx_core.records import Difference, Estimate, Figure, SettingProgress
 from fdarx_core.report.charts import Point, Series, bar_numbers, bars, scatter
@@ -80,6 +80,11 @@ def benchmark_name(info: Mapping[str, Any]) -> str:
     return name if split == TEST else f"{name} ({'all splits' if split == 'all' else f'{split} split'})"
 
 
+def is_graded_file(info: Mapping[str, Any]) -> bool:
+    """Return whether the questions are those of a graded file, which has no labels, question types and topics."""
+    return bool(info.get("benchmark", {}).get("kind") == "graded_file")
+
+
 def read_evaluation_tables(run: RunDirectory, summary: Mapping[str, Any] | None = None) -> EvaluationTables:
     """Read the tables of a run; their size depends on models and settings, not on the number of questions.
 
@@ -94,7 +99,7 @@ def read_evaluation_tables(run: RunDirectory, summary: Mapping[str, Any] | None 
     return EvaluationTables(
         {**run.info(), **(summary or {})},
         list(read_records(run.file("metrics.parquet"), Figure)),
-        list(read_records(run.file("comparisons.parquet"), Difference)),
+        with_holm(read_records(run.file("comparisons.parquet"), Difference), ["group"]),  # of earlier versions, too
         list(read_records(run.file("cells.parquet"), SettingProgress)),
         types,
         len(labels),
@@ -114,8 +119,9 @@ def by_setting(sheets: EvaluationTables) -> FigurePanel:
         )
         for condition in conditions
     ]
+    name = "by-reference" if is_graded_file(sheets.info) else "by-setting"
     return FigurePanel.worded(
-        "by-setting", bars(sheets.models, series, "estimates", "accuracy"), *bar_numbers("Model", sheets.models, series)
+        name, bars(sheets.models, series, "estimates", "accuracy"), *bar_numbers("Model", sheets.models, series)
     )
 
 
@@ -200,7 +206,7 @@ def _cost(sheets: EvaluationTables, model: str, condition: Condition) -> float |
 def _tokens(sheets: EvaluationTables, model: str, condition: Condition) -> float | None:
     found = (sheets.figure(model, condition, name, "answerable") for name in ("prompt_tokens", "completion_tokens"))
     values = [one.value for one in found if one.value is not None]
-    return sum(values) if values else None
+    return sum(values) or None  # nothing is known of answers of other programs
 
 
 GROUPINGS: dict[str, tuple[str, str]] = {
@@ -219,9 +225,7 @@ def subgroups(sheets: EvaluationTables) -> list[dict[str, Any]]:
     A table has a row for each group and a column for each model. The page opens with the setting that is `first`.
     """
     found = []
-    for at, condition in enumerate(sheets.conditions):
-        if condition[0] in (REFERENCE, GIVEN_CONTEXT):  # the questions of a graded file have no topics and labels
-            continue
+    for at, condition in enumerate([] if is_graded_file(sheets.info) else sheets.conditions):
         tables = []
         for group_by, (title, stub) in GROUPINGS.items():
             cells = [

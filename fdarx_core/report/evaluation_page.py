@@ -18,7 +18,7 @@ from fdarx_core.evaluation.tables import (
 from fdarx_core.records import Difference, Figure
 from fdarx_core.report import evaluation_figures
 from fdarx_core.report.answers_page import KINDS, NO_VERDICT, count_answers
-from fdarx_core.report.evaluation_figures import benchmark_name, read_evaluation_tables, subgroups
+from fdarx_core.report.evaluation_figures import benchmark_name, is_graded_file, read_evaluation_tables, subgroups
 from fdarx_core.report.figure_limits import REGRADE_COMMAND, limits, missing_verdicts, remedy, ungraded_notes
 from fdarx_core.report.page_engine import (
     METRIC_NAMES,
@@ -32,6 +32,7 @@ from fdarx_core.report.page_engine import (
     setting_name,
 )
 from fdarx_core.report.result_sentences import hallucination_sentence, result_sentence
+from fdarx_core.report.retention import ordered_types
 from fdarx_core.storage import RunDirectory
 
 
@@ -73,16 +74,23 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
     for cell in sheets.cells:
         if cell.status != "done":
             troubles[cell.model, STATUS_NAMES.get(cell.status, cell.status), cell.reason].append(cell)
-    types = [(kind, group_name(kind), rows) for kind, rows in sorted(sheets.questions.items())]
+    graded_file, asked = is_graded_file(sheets.info), sheets.questions
+    types = [(kind, "" if graded_file else group_name(kind), asked[kind]) for kind in ordered_types(asked)]
     panels = [
         evaluation_figures.by_setting(sheets),
         *evaluation_figures.metric_pairs(sheets),
         evaluation_figures.accuracy_and_cost(sheets),
     ]
+    distinct = {
+        (one.metric, f"{one.first}{one.second}"): replace(one, keys={"group": "all"}) for one in sheets.comparisons
+    }
+    compared = (
+        list(distinct.values()) if graded_file else sheets.comparisons
+    )  # its groups of questions are all the same
     tables = [
         *_paper_tables(sheets.figures, config.get("judge", "")),
         TableBlock("hallucinations", hallucination_table(sheets.figures)),
-        TableBlock("overlap-table", overlap_table(sheets.figures), rivals=True),
+        TableBlock("overlap-table", overlap_table(sheets.figures, sheets.info.get("notes", [])), rivals=True),
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
     counts = count_answers(run, sheets.models, sheets.types)
@@ -91,7 +99,7 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         info=sheets.info,
         took=duration(sheets.info),
         benchmark=benchmark_name(sheets.info),
-        graded_file=sheets.info.get("benchmark", {}).get("kind") == "graded_file",
+        graded_file=graded_file,
         judge=config.get("judge", ""),
         sheets=sheets,
         types=types,
@@ -102,7 +110,7 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
         tables=[table for table in tables if table.table.rows],
         figures=[panel for panel in panels if panel is not None],
         subgroups=subgroups(sheets),
-        differences=differences(sheets.comparisons),
+        differences=differences(compared),
         setting_name=setting_name,
         status_names=STATUS_NAMES,
         result=result_sentence(sheets),
@@ -113,14 +121,12 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
 
 
 def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
-    """Return Tables 1 and 2, strict and under equivalence."""
+    """Return Tables 1 and 2, strict and, where they have gold passages, under equivalence."""
     first, second = ([settings_table(figures, judge=judge, equivalent=same), retrieval_table(figures, equivalent=same)]
                      for same in (False, True))  # fmt: skip
-    made = zip(("settings-table", "retrieval-table"), first, second, strict=True)
-    return [
-        TableBlock(name, strict, loose if loose.rows != strict.rows else None, rivals=True)
-        for name, strict, loose in made
-    ]
+    cites = any("Cite" in name for _, name in first[0].columns)
+    made = zip(("settings-table", "retrieval-table"), first, second if cites else (None, second[1]), strict=True)
+    return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
 
 
 def build_comparison_page(

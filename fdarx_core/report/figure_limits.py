@@ -82,12 +82,12 @@ def _judge_lines(run: RunDirectory, cells: Sequence[SettingProgress]) -> Iterato
     for judge, count in counts.items():
         if count["denied"]:
             yield (
-                f"The judge {judge} did not call {count['denied']:,} of {count['same']:,} answers correct "
+                f"The judge “{judge}” did not call {count['denied']:,} of {count['same']:,} answers correct "
                 "that are the gold answer word for word. Take another judge, and grade the answers again."
             )
         if count["copied"]:
             yield (
-                f"{count['copied']:,} of {count['replies']:,} replies of the judge {judge} repeat an example of its "
+                f"{count['copied']:,} of {count['replies']:,} replies of the judge “{judge}” repeat an example of its "
                 "prompt and are no verdicts. Take a stronger judge."
             )
     own = {}
@@ -96,7 +96,7 @@ def _judge_lines(run: RunDirectory, cells: Sequence[SettingProgress]) -> Iterato
         if cell.judge != BASELINE and (cell.model == cell.judge or same_engine):
             own[cell.model] = cell.judge
     for model, judge in own.items():
-        yield f"The judge {judge} grades answers of its own model ({model}), which favours them. Take another judge."
+        yield f"The judge “{judge}” grades answers of its own model ({model}), which favours them. Take another judge."
 
 
 def _name(cell: SettingProgress) -> str:
@@ -143,7 +143,7 @@ class MissingVerdicts:
         why = f"{readable(reason)}: {cut}" if cut else readable(reason)
         why = why if number == self.reasons.total() else f"{number:,} of them: {why}"
         return (
-            f"the judge {self.example.judge} gave no verdict on {self.reasons.total():,} of {self.asked:,} answers "
+            f"the judge “{self.example.judge}” gave no verdict on {self.reasons.total():,} of {self.asked:,} answers "
             f"({why}); they are unscored and count in no accuracy"
         )
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
 from statistics import NormalDist
 
-from fdarx_core.evaluation.bootstrap import holm
 from fdarx_core.evaluation.metrics import HALLUCINATIONS, SUPPORTED
 from fdarx_core.evaluation.settings import SETTINGS
 from fdarx_core.evaluation.tables import select
@@ -20,7 +19,6 @@ from fdarx_core.report.page_engine import (
     listed,
     plural,
     setting_name,
-    setting_order,
     signed,
     value_and_interval,
 )
@@ -33,13 +31,14 @@ def result_sentence(sheets: EvaluationTables) -> str:
     """Return the best accuracy and retriever and how models differ, or why no model has an accuracy."""
     asked = [cell for cell in sheets.cells if cell.status != "skipped"]
     imported = [
-        f"{model} answers {percent(one)} of the graded questions correctly {_where(condition, 0)}"
+        f"{percent(one)} of the graded answers of “{model}” are correct {_where(condition, 0)}"
+        f"{_rate_alone(sheets, condition)}"
         for condition in sheets.conditions
         if condition[0] not in SETTINGS  # of answers that other programs made
         for model, one in _graded(sheets, condition)
     ]
     imported += [
-        f"the given contexts support {percent(one)} of the judged answers of {model}"
+        f"the given contexts support {percent(one)} of the judged answers of “{model}”"
         for condition in sheets.conditions
         for model, one in _graded(sheets, condition, SUPPORTED, "all")
     ]
@@ -91,16 +90,26 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
     correct, asked, accuracy = max(counts.values(), key=lambda count: count[0] / count[1])
     best = [model for model, count in counts.items() if count[:2] == (correct, asked)]
     cells = [cell for cell in sheets.cells if (cell.model, cell.setting, cell.retriever) == (best[0], *condition)]
-    where = _where(condition, cells[0].cut)
-    share = f"{100 * correct / asked:.0f} %"
+    share = f"{100 * correct / asked:.0f} %" if accuracy.unscored or len(best) > 1 else percent(accuracy)
     if len(best) > 1:
-        who = f"{listed(best)} are equal{f', the best of {len(counts)}' * (len(counts) > len(best))}: each answers"
+        rates = [[one for model, one in _graded(sheets, other) if model in best] for other in conditions]
+        differ = sum(len({(one.value, one.rows) for one in found}) > 1 for found in rates)
+        elsewhere = f", but not in {plural(differ, 'other setting')}" * bool(differ)
+        elsewhere += f", the best of {len(counts)}" * (len(counts) > len(best))
+        who = f"{listed(best)} are equal in this setting{elsewhere}: each answers"
     else:
         who = f"{best[0]}{f' (the best of {len(counts)})' * (len(counts) > 1)} answers"
-        of_graded = f"{share}; {percent(accuracy)} of the {accuracy.rows:,} that were graded"
-        share = of_graded if accuracy.unscored else percent(accuracy)
     types = listed([QUESTION_TYPES[name].title.lower() for name in ANSWERABLE_TYPES if sheets.questions[name]])
-    return f"{who} {correct:,} of {asked:,} {types} questions correctly {where} ({share})"
+    told = f"{who} {correct:,} of {asked:,} {types} questions correctly {_where(condition, cells[0].cut)} ({share})"
+    if accuracy.unscored and len(best) == 1:
+        told += f"; {accuracy.rows:,} of the answers have a grade, and {percent(accuracy)} of these are correct"
+    return told + _rate_alone(sheets, condition)
+
+
+def _rate_alone(sheets: EvaluationTables, condition: Condition) -> str:
+    """Return the hallucination rate of the only model of a run on answerable questions, "" of several models."""
+    rates = _graded(sheets, condition, HALLUCINATIONS)
+    return f"; its hallucination rate on them is {percent(rates[0][1])}" if rates and len(sheets.models) == 1 else ""
 
 
 def _graded(
@@ -120,56 +129,64 @@ def percent(estimate: Estimate) -> str:
 def hallucination_sentence(
     comparisons: Sequence[Difference], group: str = "all", cut: int = 0, unusable: Collection[tuple[str, str, str]] = ()
 ) -> str:
-    """Return which model hallucinates more on a group of questions, with the full label where that was compared.
+    """Return which of two models hallucinates more on a group of questions, in the setting where they differ most.
 
     `cut` counts the questions for which the label was cut. `unusable` are the cells (model, setting, retriever) that
     are not compared.
     """
     rates = [one for one in comparisons if (one.metric, one.keys["group"]) == (HALLUCINATIONS, group)]
     found = [one for one in rates if one.first["model"] != one.second["model"]]
-    conditions = {(one.first["setting"], one.first["retriever"]) for one in found}
-    condition = FULL_LABEL if FULL_LABEL in conditions else max(conditions, key=setting_order, default=FULL_LABEL)
-    where = _where(condition, cut) + (f", on {group}," if group != "all" else "")
-    here = [one for one in found if (one.first["setting"], one.first["retriever"]) == condition]
-    here = [one for one in here if not {_side(one.first), _side(one.second)} & set(unusable)]
-    return difference_sentence(here, lambda side: side["model"], "hallucinates more", "hallucination rate", where)
+    found = [one for one in found if not {_side(one.first), _side(one.second)} & set(unusable)]
+
+    def where(one: Difference) -> str:
+        places = [_where((side["setting"], side["retriever"]), cut) for side in (one.first, one.second)]
+        apart = f"({one.first['model']} {places[0]}, {one.second['model']} {places[1]})"
+        return (places[0] if places[0] == places[1] else apart) + (f", on {group}," if group != "all" else "")
+
+    return difference_sentence(found, lambda side: side["model"], "hallucinates more", "hallucination rate", where)
 
 
 def difference_sentence(
-    comparisons: Sequence[Difference], name: Callable[[Mapping[str, str]], str], more: str, rate: str, where: str = ""
+    comparisons: Sequence[Difference],
+    name: Callable[[Mapping[str, str]], str],
+    more: str,
+    rate: str,
+    where: Callable[[Difference], str] = lambda _: "",
 ) -> str:
-    """Return what the most significant of some differences of one rate shows; "" without any.
+    """Return the largest of the differences of one rate that are shown, or of all where none is; "" without any.
 
-    A difference is shown if its interval excludes 0 and its p value, by Holm's correction for these differences alone,
-    is below `SIGNIFICANT`. The tables of a page correct for more: for all settings.
+    A difference is shown if its interval excludes 0 and its p value, by Holm's correction, is below `SIGNIFICANT`.
 
     Args:
         comparisons: the differences; those without a p value are judged by their intervals.
         name: returns the name of a side, which does `more`, such as "hallucinates more", where its `rate` is higher.
-        more, rate, where: words, the last for the setting.
+        more, rate: words.
+        where: returns the words for the setting of a difference.
     """
     if not comparisons:
         return ""
-    corrected = zip(holm([one.p or 0.0 for one in comparisons]), comparisons, strict=True)
-    ranked = sorted(corrected, key=lambda item: (not item[1].significant, item[0], -abs(item[1].value or 0)))
-    shown = sum(one.significant and p < SIGNIFICANT for p, one in ranked)
-    several = f" ({shown:,} of {plural(len(ranked), 'comparison')} show a difference)" * (len(ranked) > 1)
-    p, one = ranked[0]
-    first, second, value = name(one.first), name(one.second), one.value or 0.0
-    chance = "" if one.p is None else f", p {p:.3f}"
+    shown = [one for one in comparisons if one.significant and (one.p_holm or 0.0) < SIGNIFICANT]
+    one = max(shown or comparisons, key=lambda one: abs(one.value or 0.0))
+    first, second, value, p = name(one.first), name(one.second), one.value or 0.0, one.p_holm
+    same = [other for other in shown if (name(other.first), name(other.second)) == (first, second)]
+    turned = sum((other.value or 0.0) * value < 0 for other in same)
+    told = f"of which {len(shown) or 'none'} show{'s' * (len(shown) < 2)} a difference"
+    told += f", {turned} of them with {first} and {second} the other way round" * bool(turned)
+    several = f" (the largest of {len(comparisons):,} comparisons, {told})" * (len(comparisons) > 1)
+    chance = "" if p is None else f", p {f'{p:.3f}' if p >= 0.001 else '< 0.001'}"
+    place = f" {where(one)}".rstrip()
     if shown:
         low, high = sorted(abs(bound or 0.0) for bound in (one.low, one.high))
         first, second = (first, second) if value > 0 else (second, first)
-        by = f"{abs(value):.2f} [{low:.2f}, {high:.2f}]{chance}"
-        return f"{first} {more} than {second}{f' {where}' * bool(where)} by {by}{several}."
-    if value == one.low == one.high == 0:
-        return f"{first} and {second} have the same {rate} on {plural(one.rows, 'question')}{several}."
+        return f"{first} {more} than {second}{place} by {abs(value):.2f} [{low:.2f}, {high:.2f}]{chance}{several}."
+    if one.significant:
+        chance += " by Holm's correction, which the interval lacks"
     needed, least = questions_needed(one), max(abs(value), LEAST_DIFFERENCE)
     enough = f"; about {needed:,} would be needed to show one of {least:.2f}" * (needed > one.rows)
     seen = " ".join(value_and_interval(one, signed))
     return (
-        f"No difference in {rate} between {first} and {second} is shown with {plural(one.rows, 'question')}"
-        f"{f' {where}' * bool(where)}: {first} − {second} is {seen}{chance}{enough}{several}."
+        f"No difference in {rate} between {first} and {second} is shown with {plural(one.rows, 'question')}{place}: "
+        f"{first} − {second} is {seen}{chance}{enough}{several}."
     )
 
 

@@ -251,7 +251,8 @@ def main_reasons(info: Mapping[str, Any]) -> list[str]:
 
 def build_sentence(questions: Mapping[str, int], labels: int, config: Mapping[str, Any]) -> str:
     """Return the result of a build: its questions by type, its labels, and who wrote and judged the questions."""
-    named = [f"{number:,} {type_title(kind).lower()}" for kind, number in questions.items() if number]
+    types = [kind for kind in ordered_types(questions) if questions[kind]]
+    named = [f"{questions[kind]:,} {type_title(kind).lower()}" for kind in types]
     if not named:
         return f"This build made no question from {plural(labels, 'label')}."
     return f"This build has {listed(named)} questions from {plural(labels, 'label')}. {who_judged(config)}"

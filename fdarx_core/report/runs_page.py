@@ -34,7 +34,8 @@ def runs_page(folder: Location) -> tuple[str, int]:
         links = {title: f"{place}{page}" for page, title in PAGE_WORDS["pages"].items() if f"{place}{page}" in pages}
         models = [cell["model"] for cell in info.get("cells", ())]
         models += info.get("intake", {}).get("models", ())
-        models += [one["endpoint"] for one in info.get("asked", ())]
+        asked = (one["endpoint"] for one in info.get("asked", ()) if not one["task"].startswith("judge_"))
+        models = models or [*asked]  # those alone that judge are not what a run is about
         kind, name = PAGE_WORDS["jobs"].get(info["job"], info["job"]), place.rstrip("/") or folder.name
         shown = {
             "result": "",

@@ -15,6 +15,7 @@ from fdarx_core.records import (
     Reject,
     SettingProgress,
 )
+from fdarx_core.report.evaluation_figures import is_graded_file
 from fdarx_core.report.page_engine import render_page
 from fdarx_core.storage import Location, RunDirectory, StorageError, read_records, read_where
 from fdarx_core.storage.splits import TEST, Splits
@@ -76,8 +77,9 @@ def evaluation_trace(run: RunDirectory, question_id: str) -> dict[str, Any]:
             grades = {row.prediction_id: row for row in read_records(graded, Grade)}
             of_question = read_where(made, "question_id", [question.id], Prediction)
             predictions += [{"prediction": row, "grade": grades.get(row.id)} for row in of_question]
-    split = run.info()["benchmark"].get("split", TEST)
-    return {"question": question, "split": split, "gold": gold, "predictions": predictions}
+    info = run.info()
+    about = {"split": info.get("benchmark", {}).get("split", TEST), "graded_file": is_graded_file(info)}
+    return {"question": question, **about, "gold": gold, "predictions": predictions}
 
 
 def factuality_trace(run: RunDirectory, id: str) -> dict[str, Any]:

@@ -79,17 +79,18 @@ def who_judged(config: Mapping[str, Any]) -> str:
     if not all(role in config for role in _ROLES):
         return "It is not recorded who wrote and judged these questions."
     writer, reader, judges = (model_names(config[role]) for role in _ROLES)
+    said = {names: "“" + names.replace(", ", "”, “") + "”" for names in (writer, reader, judges)}
     by_rules = writer == BASELINE
     wrote = (
         "Rules wrote these template questions from the structure of the labels"
         if by_rules
-        else f"The model {writer} wrote them"
+        else f"The model {said[writer]} wrote them"
     )
     if judges == _NOBODY:
         judged = "no model judged them"
     else:
-        judged = f"{judges} judged them" if judges != writer else f"{writer} judged its own questions"
-    again = "no model answered them again" if reader == _NOBODY else f"{reader} answered them again"
+        judged = f"{said[judges]} judged " + ("its own questions" if judges == writer else "them")
+    again = "no model answered them again" if reader == _NOBODY else f"{said[reader]} answered them again"
     return f"{wrote}, {judged}, and {again}."
 
 

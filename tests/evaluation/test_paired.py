@@ -161,7 +161,9 @@ def test_pairs_share_a_setting_or_a_model_and_are_corrected_by_metric_and_group(
         ("b", "full_label", "c", "full_label"),
     }
     family = [one for one in found if (one.metric, one.keys["group"]) == ("accuracy", "factual")]
-    assert [one.p_holm for one in family] == holm([one.p or 0 for one in family])
+    for same in (True, False):  # settings of a model, and models
+        part = [one for one in family if (one.first["model"] == one.second["model"]) == same]
+        assert part and [one.p_holm for one in part] == holm([one.p or 0 for one in part])
     assert not [
         one for one in found if one.second["setting"] == "closed_book" and one.metric.startswith(("cit", "refusal"))
     ]

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from fdarx_core.evaluation.figures import CellKey, with_provenance
-from fdarx_core.evaluation.tables import ResultTable, overlap_table, retrieval_table, settings_table, table_text
+from fdarx_core.evaluation.tables import (
+    ResultTable,
+    hallucination_table,
+    overlap_table,
+    retrieval_table,
+    settings_table,
+    table_text,
+)
 from fdarx_core.records import Estimate, Figure, RetrievalScore, SettingProgress, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
 from tests.evaluation.whole_tables import figures, filled_cells, retrieval_figures
@@ -38,7 +45,7 @@ def test_table_1_has_the_papers_columns_then_retrieved_settings() -> None:
     grid = settings_table(SWEEP, judge="gpt-5.1")
     paper = [("Full label (+ cites)", 5), ("Closed-book Acc", 2), ("Oracle Acc", 2)]
     assert grid.header_groups() == [*paper, ("Retrieved by bm25 (+ cites)", 5)]
-    names = ["Fact", "MH", "Cite F1 Fact", "Cite F1 MH", "Ref F1"]
+    names = ["Acc Fact", "Acc MH", "Cite F1 Fact", "Cite F1 MH", "Ref F1"]
     assert [name for _, name in grid.columns] == [*names, "Fact", "MH", "Fact", "MH", *names]
     assert [name for name, _ in grid.rows] == ["baseline", "llama"]
 
@@ -53,6 +60,36 @@ def test_table_1_shows_the_figures_and_leaves_missing_cells_out() -> None:
     assert llama[13] == refusal
     assert baseline[9:] == [None] * 5
     assert llama[5:9] == [None] * 4
+
+
+def rate(setting: str, topic: str, rows: int, low: float | None = 0.0) -> Figure:
+    keys = {"model": "m", "setting": setting, "retriever": "", "group_by": "category" if topic else "type"}
+    return Figure.of("hallucination_rate", {**keys, "group": topic or "all"}, Estimate(0.5, low, low and 1.0, rows, 2))
+
+
+def test_hallucinations_by_topic_count_the_questions_of_each_setting() -> None:
+    topics = [rate("full_label", "Adverse Events", 23), rate("closed_book", "Adverse Events", 9, None)]
+    table = hallucination_table([*topics, rate("full_label", "", 23), rate("closed_book", "", 9)])
+    notes = " ".join(table.notes)
+    assert [name for name, _ in table.rows] == ["Adverse Events (9 to 23)", "All questions"]
+    assert "label does not answer" in notes
+    assert "Fewer than 10 questions in a setting, so the rate says little: Adverse Events." in notes
+    assert "A rate without an interval is on a single drug." in notes
+
+
+def test_tables_of_a_graded_file_speak_of_nothing_that_it_has_not() -> None:
+    keys = {"model": "m", "retriever": "", "group_by": "type"}
+    figures = [
+        Figure.of("accuracy", {**keys, "setting": "reference", "group": "answerable"}, Estimate(0.5, rows=4)),
+        Figure.of("supported_rate", {**keys, "setting": "given_context", "group": "all"}, Estimate(0.5, rows=4)),
+    ]
+    table = settings_table(figures, judge="x")
+    assert table.title == "Table 1. Accuracy and supported answers by setting"
+    assert table.columns == [("Against the reference", "Acc"), ("By the given context", "Supported")]
+    rates = hallucination_table([rate("reference", "other", 4), rate("reference", "", 4)])
+    assert rates.title == "Hallucination rate: wrong answers ÷ graded answers"
+    assert [name for name, _ in rates.rows] == ["All questions"]
+    assert rates.columns == [("Against the reference", "m")] and "label" not in " ".join(rates.notes)
 
 
 def test_table_1_under_equivalence_differs_in_the_citations_alone() -> None:

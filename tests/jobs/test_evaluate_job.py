@@ -115,7 +115,7 @@ def test_a_judge_without_a_usable_verdict_is_told(example_build: Path, server: L
     judged = [grade for grade in grades if grade.judge == "vague"]
     assert {grade.outcome for grade in judged} == {"unscored"} and len(judged) > 20
     [line] = [line for line in done.stderr.splitlines() if line.startswith("small · oracle: ")]
-    count = f"the judge vague gave no verdict on {len(judged)} of {len(judged)} answers (invalid json: "
+    count = f"the judge “vague” gave no verdict on {len(judged)} of {len(judged)} answers (invalid json: "
     assert count in line and "they are unscored and count in no accuracy" in line
     assert f"fdarx show {out} {judged[0].question_id}" in done.stderr and "--regrade JUDGE" in done.stderr
     page = (out / "report.html").read_text()

@@ -15,6 +15,7 @@ from lxml import html as lxml_html
 
 from fdarx_core.records import Equivalence, Grade, Passage, Prediction, QuestionAnswer
 from fdarx_core.report.answers_page import answers_page, kind_of
+from fdarx_core.report.traces import evaluation_trace, trace_text
 from fdarx_core.storage import RunDirectory, read_records, write_records
 from tests.report.synthetic_evaluation import BROKEN, MODELS, make_evaluation
 
@@ -146,12 +147,22 @@ def test_cited_passages_say_whether_they_are_gold_or_state_the_same(tmp_path: Pa
     item = changed_answer(made, question, [*question.gold_passages, 5, 7], graded)
     assert [mark for _, mark, _ in item["cited"]["passages"]] == ["gold", "same", ""]
     assert item["cited"]["passages"][1][2] == "states the same as PASSAGE_0000 (near duplicate)"
-    assert item["finding"] == "The judge gpt-4o found it incorrect: a number differs from the gold answer's."
+    assert item["finding"] == "The judge “gpt-4o” found it incorrect: a number differs from the gold answer's."
     assert item["detail"] == "“5 mg, not 7 mg”"
     assert (
         "It cites 3 passages: 1 gold, 1 that states the same, 1 other. It also names 1 passage that it was not shown."
         in item["notes"]
     )
+
+
+def test_a_reason_without_a_known_name_is_in_the_words_of_the_judge(tmp_path: Path) -> None:
+    made = make_evaluation(tmp_path / "run")
+    question = first_question(made, 1)
+    graded = {"reason": "unnamed", "detail": "dose_error: another number", "judge": "gpt-4o"}
+    item = changed_answer(made, question, [], graded)
+    assert (item["reason"], item["detail"]) == ("In the judge’s own words", "“dose_error: another number”")
+    shown = trace_text(evaluation_trace(made, question.id))
+    assert "by gpt-4o (dose_error: another number)" in shown and "unnamed" not in shown
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_right_answers_word_for_word_that_the_judge_calls_wrong_are_told(run: Ru
 
     regrade(run, deny)
     [line] = more_lines(run)
-    assert line.startswith(f"The judge strong did not call {same} of {same} answers correct that are the gold answer")
+    assert line.startswith(f"The judge “strong” did not call {same} of {same} answers correct that are the gold answer")
 
 
 def test_replies_that_copy_an_example_are_told(run: RunDirectory) -> None:
@@ -95,7 +95,7 @@ def test_a_model_that_grades_itself_is_told(run: RunDirectory) -> None:
 
     change_cells(run, own)
     assert more_lines(run) == [
-        f"The judge other-name grades answers of its own model ({MODEL}), which favours them. Take another judge."
+        f"The judge “other-name” grades answers of its own model ({MODEL}), which favours them. Take another judge."
     ]
 
 
@@ -116,7 +116,9 @@ def test_a_model_with_many_unusable_replies_is_told_with_reason_and_remedy_and_l
     assert "replies were unusable, most as truncated_reply" in line and "max_tokens" in line
     assert "full_label" in [cell.setting for cell in found if cell.model == MODEL and not is_comparable(cell)]
     headline = parsed(build_evaluation_report(run)).find_class("result")[0].text_content()
-    assert MODEL not in headline and "the best of" not in headline.partition(";")[0]
+    accuracy, _, compared = headline.partition(". ")
+    assert MODEL not in accuracy and "the best of" not in accuracy.partition(";")[0]
+    assert MODEL in compared and "whole label" not in compared  # it is compared in the other setting
 
 
 @pytest.mark.parametrize("reason", ["truncated_reply", "unclosed_thought", "empty_reply", "invalid_json", "no_answer"])

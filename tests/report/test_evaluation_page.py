@@ -122,7 +122,7 @@ def test_page_says_how_many_answers_the_judge_left_without_a_verdict(
     assert bool(found) == bool(told)
     if told:
         [notice] = found
-        assert f"{model}, Oracle: the judge {judge} {told}" in notice and notice.count("gave no verdict") == 1
+        assert f"{model}, Oracle: the judge “{judge}” {told}" in notice and notice.count("gave no verdict") == 1
 
 
 def test_page_says_who_graded(page: str, tmp_path: Path) -> None:
@@ -132,8 +132,46 @@ def test_page_says_who_graded(page: str, tmp_path: Path) -> None:
     assert "not from an LLM" not in build_evaluation_report(made.run, {**made.summary(), "config": config})
 
 
-def test_notes_of_the_run_are_shown(page: str) -> None:
-    assert "METEOR without WordNet: no synonyms." in page
+def test_notes_on_the_overlap_stand_below_its_table(page: str) -> None:
+    noted = [
+        one for one in parsed(page).find_class("note") if "METEOR without WordNet: no synonyms." in one.text_content()
+    ]
+    assert [one.getparent().get("id") for one in noted] == ["overlap-table"]
+
+
+def test_types_of_questions_stand_in_one_order(page: str) -> None:
+    tiles = [one.text_content() for one in parsed(page).find_class("tiles")[0]]
+    assert [re.sub(r"[\d,]", "", one) for one in tiles[1:4]] == [
+        "factual questions",
+        "multi-hop questions",
+        "refusal questions",
+    ]
+
+
+def test_the_page_of_a_graded_file_speaks_of_nothing_that_it_has_not(tmp_path: Path) -> None:
+    made = make_evaluation(tmp_path / "run", labels=3)
+    figures = [
+        replace(one, keys={**one.keys, "setting": "reference"})
+        for one in read_records(made.file("metrics.parquet"), Figure)
+        if one.keys["setting"] == "closed_book" and one.metric in ("accuracy", "hallucination_rate")
+    ]
+    write_records(made.file("metrics.parquet"), figures, Figure)
+    cells = [SettingProgress(model, "reference", "", "done", due=9, answered=9) for model in MODELS]
+    write_records(made.file("cells.parquet"), cells, SettingProgress)
+    sides = [{"model": model, "setting": "reference", "retriever": ""} for model in MODELS]
+    numbers = Estimate(0.1, -0.1, 0.3, 9, 9)
+    compared = [
+        Difference.of("accuracy", {"group": group}, numbers, first=sides[0], second=sides[1], p=0.5)
+        for group in ("factual", "answerable")
+    ]
+    write_records(made.file("comparisons.parquet"), compared, Difference)
+    page = build_evaluation_report(made, {"benchmark": {"kind": "graded_file", "questions": {}}})
+    told = parsed(page)
+    for script in told.xpath("//script | //style | //*[@id='run']"):
+        script.drop_tree()
+    words = told.text_content()
+    assert not re.search(r"(?i)\blabels?\b|multi-hop|factual|passage that states the same|FDARxBench|Subgroups", words)
+    assert [row[:2] for row in data_of(page, "difference-data")["rows"]] == [["Accuracy", "All questions"]]
 
 
 def test_table_1_has_the_figures_with_intervals_and_the_best_bold(page: str, run: RunDirectory) -> None:
@@ -203,8 +241,9 @@ def test_page_leads_with_the_result(page: str, run: RunDirectory) -> None:
     one = found[best]
     correct, asked = round((one.value or 0) * one.rows), one.rows + one.unscored
     assert text.startswith(f"{best} (the best of 2) answers {correct} of {asked} factual and multi-hop questions")
-    assert f"({100 * correct / asked:.0f} %; {100 * (one.value or 0):.0f} % [" in text
-    assert "of the gold passages among the first five. hasty-8b hallucinates more than steady-70b" in text
+    assert f"({100 * correct / asked:.0f} %); {one.rows} of the answers have a grade, and " in text
+    assert "of the gold passages among the first five. No difference in hallucination rate between" in text
+    assert "(the largest of 2 comparisons, of which none shows a difference)." in text  # on few labels
 
 
 def test_terms_of_tables_are_explained(page: str) -> None:
@@ -309,20 +348,60 @@ def test_the_result_counts_all_questions_and_names_ties_and_failures() -> None:
     first, second = rates_of("alpha"), rates_of("beta", correct=12)
     better = result_of(("alpha", "beta"), [*first, *second[:-1]])
     assert better == (
-        "alpha (the best of 2) answers 24 of 69 factual questions correctly from the whole label (35 %; 56 % [31 %, "
-        "76 %] of the 43 that were graded); bm25 finds 90 % [80 %, 95 %] of the gold passages among the first five."
+        "alpha (the best of 2) answers 24 of 69 factual questions correctly from the whole label (35 %); 43 of the "
+        "answers have a grade, and 56 % [31 %, 76 %] of these are correct; bm25 finds 90 % [80 %, 95 %] of the gold "
+        "passages among the first five."
     )
     tied = result_of(("alpha", "beta"), rates_of("alpha", "beta"))
-    assert tied.startswith("alpha and beta are equal: each answers 24 of 69 factual questions correctly")
+    assert tied.startswith(
+        "alpha and beta are equal in this setting: each answers 24 of 69 factual questions correctly"
+    )
     failed = result_of(("alpha",), [one for one in first if one.metric == "recall_5"], answered=0)
     assert failed == "No model answered a question. The first reason is: no route."
 
 
-def rate_difference(value: float, low: float, high: float, p: float) -> Difference:
-    sides = ({"model": model, "setting": "full_label", "retriever": ""} for model in ("a", "b"))
-    first, second = sides
+def test_equal_counts_are_those_of_one_setting() -> None:
+    settings = ("full_label", "oracle", "closed_book")
+    figures = [
+        replace(one, keys={**one.keys, "setting": setting})
+        for setting, beta in zip(settings, (24, 12, 24), strict=True)
+        for one in (*rates_of("alpha")[:1], *rates_of("beta", correct=beta)[:1])
+    ]
+    cells = [
+        SettingProgress(model, one, "", "done", due=69, answered=69) for model in ("alpha", "beta") for one in settings
+    ]
+    said = result_sentence(EvaluationTables({}, figures, [], cells, {"q": "factual"}, 1))
+    assert said.startswith(
+        "alpha and beta are equal in this setting, but not in 1 other setting: each answers 24 of 69"
+    )
+
+
+def test_the_result_of_one_model_has_its_hallucination_rate() -> None:
+    accuracy, recall = rates_of("alpha")
+    made_up = replace(accuracy, metric="hallucination_rate", value=0.4, low=0.3, high=0.5)
+    assert "; its hallucination rate on them is 40 % [30 %, 50 %]; bm25 finds" in result_of(
+        ("alpha",), [accuracy, made_up, recall]
+    )
+    others = [replace(one, keys={**one.keys, "model": "beta"}) for one in (accuracy, made_up)]
+    assert "hallucination rate" not in result_of(("alpha", "beta"), [accuracy, made_up, *others, recall])
+
+
+def test_names_that_are_words_read_well_in_the_result_of_a_graded_file() -> None:
+    keys = {"model": "answers", "setting": "reference", "retriever": "", "group_by": "type", "group": "answerable"}
+    figures = [Figure.of("accuracy", keys, Estimate(0.5, 0.2, 0.8, 4))]
+    cells = [SettingProgress("answers", "reference", "", "done", due=4, answered=4)]
+    said = result_sentence(EvaluationTables({}, figures, [], cells, {"q": "factual"}, 1))
+    assert said == "50 % [20 %, 80 %] of the graded answers of “answers” are correct by the references."
+
+
+def rate_difference(
+    value: float, low: float, high: float, p: float, setting: str = "full_label", other: str = ""
+) -> Difference:
+    first, second = (
+        {"model": model, "setting": one, "retriever": ""} for model, one in (("a", setting), ("b", other or setting))
+    )
     numbers = Estimate(value, low, high, 100, 9)
-    return Difference.of("hallucination_rate", {"group": "all"}, numbers, first=first, second=second, p=p)
+    return Difference.of("hallucination_rate", {"group": "all"}, numbers, first=first, second=second, p=p, p_holm=p)
 
 
 @pytest.mark.parametrize(
@@ -334,13 +413,35 @@ def rate_difference(value: float, low: float, high: float, p: float) -> Differen
             "No difference in hallucination rate between a and b is shown with 100 questions from the whole label: "
             "a − b is +0.10 [−0.05, +0.25], p 0.200; about 460 would be needed to show one of 0.10.",
         ),
-        ((0.0, 0.0, 0.0, 1.0), "a and b have the same hallucination rate on 100 questions."),
+        (
+            (0.0, 0.0, 0.0, 1.0),
+            "No difference in hallucination rate between a and b is shown with 100 questions from the whole label: "
+            "a − b is 0.00 [0.00, 0.00], p 1.000.",
+        ),
     ],
 )
 def test_a_difference_is_shown_or_not_with_the_questions_it_would_take(
     difference: tuple[float, float, float, float], told: str
 ) -> None:
     assert hallucination_sentence([rate_difference(*difference)]) == told
+
+
+def test_the_largest_difference_of_all_settings_is_named() -> None:
+    equal, large = rate_difference(0, 0, 0, 1.0), rate_difference(-0.6, -0.7, -0.5, 0.0004, "closed_book")
+    turned = rate_difference(0.2, 0.1, 0.3, 0.001, "oracle")
+    assert hallucination_sentence([equal, large, turned]) == (
+        "b hallucinates more than a from memory by 0.60 [0.50, 0.70], p < 0.001 (the largest of 3 comparisons, of "
+        "which 2 show a difference, 1 of them with a and b the other way round)."
+    )
+    few_drugs = replace(large, p=0.0152, p_holm=0.0608)
+    assert hallucination_sentence([equal, few_drugs]) == (
+        "No difference in hallucination rate between a and b is shown with 100 questions from memory: a − b is −0.60 "
+        "[−0.70, −0.50], p 0.061 by Holm's correction, which the interval lacks (the largest of 2 comparisons, of "
+        "which none shows a difference)."
+    )
+    assert "more than a (a from memory, b from the gold passages) by" in hallucination_sentence(
+        [rate_difference(-0.6, -0.7, -0.5, 0.01, "closed_book", "oracle")]
+    )
 
 
 def test_nothing_is_bold_where_all_are_equal() -> None:
@@ -368,11 +469,15 @@ def test_one_page_lists_the_runs_of_a_folder(run: RunDirectory, page: str, tmp_p
         (evaluation / name).write_text(json.dumps(info) if name == "run.json" else page)
     (tmp_path / "compared.html").write_text(build_comparison_page([run]))
     (tmp_path / "other.html").write_text("no page of a run")
+    asked = [{"endpoint": name, "task": "x"} for name in (*MODELS, "the judge")]
+    info = json.loads((evaluation / "run.json").read_text())
+    (evaluation / "run.json").write_text(json.dumps({**info, "cells": [{"model": "steady-70b"}], "asked": asked}))
     text, runs = runs_page(Location(str(tmp_path)))
     tree = parsed(text)
+    assert tree.findtext(".//h1") == f"3 runs in the folder “{tmp_path.name}”"
     about = [" ".join(one.text_content().split()) for one in tree.iter("article")]
     assert runs == len(about) == 3
-    assert about[-1].startswith("an evaluation Evaluation · 1 January 2020, 00:00 UTC · running")
+    assert about[-1].startswith("an evaluation Evaluation · 1 January 2020, 00:00 UTC · running · steady-70b ")
     assert "small: <b> supports 50 %." in next(one for one in about if one.startswith("night/facts"))
     links = [one.get("href") for one in tree.iter("a")]
     assert {"compared.html", "an%20evaluation/report.html", "an%20evaluation/answers.html"} <= set(links)

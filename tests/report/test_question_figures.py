@@ -99,8 +99,8 @@ def test_the_drugs_beyond_the_most_frequent_share_a_bar() -> None:
 
 def test_the_result_of_a_build_names_questions_writers_and_judges() -> None:
     config = {"generator": "writing", "reader": "none", "judge": "judging"}
-    assert build_sentence({"factual": 1, "multihop": 0, "refusal": 2}, 3, config) == (
-        "This build has 1 factual and 2 refusal questions from 3 labels. The model writing wrote them, judging judged "
-        "them, and no model answered them again."
+    assert build_sentence({"refusal": 2, "multihop": 0, "factual": 1}, 3, config) == (
+        "This build has 1 factual and 2 refusal questions from 3 labels. The model “writing” wrote them, “judging” "
+        "judged them, and no model answered them again."
     )
     assert build_sentence({"factual": 0}, 1, config) == "This build made no question from 1 label."

@@ -86,6 +86,9 @@ def test_a_table_saved_as_latex_has_all_rows_and_compiles_with_booktabs_alone(
         assert all(line.endswith(" \\\\") for line in lines)
         assert {len(re.split(r"(?<!\\)&", line)) for line in lines} == {table["columns"]} or not lines
         assert not re.search(r"(?<!\\)[%#_^]", body)
+        assert re.search(r"\\caption\{(?!Table \d)", table["LaTeX"]) and re.search(
+            r"\\label\{tab:[a-z0-9-]+\}", table["LaTeX"]
+        )
     if shutil.which("pdflatex") is None:
         return
     pages = "\\clearpage\n".join(table["LaTeX"] for table in tables)

@@ -24,7 +24,7 @@
   const isRight = (row) => about.right.includes(valueOf("kind", row));
   const hasVerdict = (row) => !about.no_verdict.includes(valueOf("kind", row));
   const differing = new Set(groups.flatMap((settings) => [...settings.values()])
-    .filter((group) => new Set(group.filter(hasVerdict).map(isRight)).size > 1).flat());
+    .filter((group) => new Set(group.filter(hasVerdict).map((row) => columns.kind[row])).size > 1).flat());
   const views = {
     "": () => true,
     differ: (row) => differing.has(row),
@@ -55,11 +55,11 @@
   function question(at) {
     const asked = questions[at], first = [...groups[at].values()][0][0];
     const shown = [...groups[at]].filter(([, group]) => group.some((row) => matched.has(row)));
+    const gold = asked[GOLD] || (about.graded ? "" : "The label does not have the answer.");
     return element("section", "", "card asked", element("h3", asked[TEXT]),
-      element("p", [valueOf("type", first), asked[DRUG], asked[TOPIC]].filter(Boolean).join(" · "), "about"),
-      ...shown.map(([setting, group], place) => element("div", "", "answers-row",
-        element("div", "", "gold", element("h4", values.setting[setting]), place ? "" : element("b", "Gold answer"), place ? "" : document.createTextNode(asked[GOLD] || "The label does not have the answer.")),
-        ...group.map(item))));
+      element("p", [!about.graded && valueOf("type", first), asked[DRUG], asked[TOPIC]].filter(Boolean).join(" · "), "about"),
+      gold && element("p", "", "gold", element("b", "Gold answer"), document.createTextNode(gold)),
+      ...shown.map(([setting, group]) => element("div", "", "answers-row", element("h4", values.setting[setting]), ...group.map(item))));
   }
 
   function item(row) {
@@ -87,15 +87,15 @@
 
   function body(row, details) {
     const asked = askedIn(row);
-    const labelled = (name, text, style) => element("p", "", `gold ${style}`, element("b", name), document.createTextNode(text || "(nothing)"));
     const why = element("div", "", "why", element("p", "", "", element("b", details.finding)),
       details.detail && element("p", details.detail), ...details.notes.map((note) => element("p", note)));
-    const columnsShown = element("div", "", "pair",
-      element("div", "", "", element("h4", details.context ? "Given context" : "Gold passages"), ...goldPassages(row, details, asked)),
-      element("div", "", "", element("h4", "Cited passages"), ...citedPassages(row, details, asked)));
+    const given = (details.gold.length || !about.graded) && goldPassages(row, details, asked);
+    const parts = [[details.context ? "Given context" : "Gold passages", given], ["Cited passages", details.cited && citedPassages(row, details, asked)]];
+    const columnsShown = element("div", "", "pair", ...parts.filter(([, made]) => made).map(([name, made]) => element("div", "", "", element("h4", name), ...made)));
     const legend = element("p", "Marked in the passages: ", "about", element("mark", "words of the gold answer", "by-gold"), document.createTextNode(" "),
       element("mark", "words of the model's answer", "by-model"), document.createTextNode(" "), element("mark", "words of both", "by-both"));
-    return [why, element("div", "", "pair", labelled("Gold answer", asked[GOLD], ""), labelled("Answer of the model, complete", columns.answer[row], "answer")), columnsShown, columnsShown.querySelector(".text mark") ? legend : "",
+    const whole = element("p", "", "gold answer", element("b", "Answer of the model, complete"), document.createTextNode(columns.answer[row] || "(nothing)"));
+    return [why, whole, columnsShown, columnsShown.querySelector(".text mark") ? legend : "",
       element("p", [asked[DRUG], asked[TOPIC], asked[LABEL] !== asked[ID] && `label ${asked[LABEL]}`, `question ${asked[ID]}`, `answer ${columns.id[row]}`].filter(Boolean).join(" · "), "about")];
   }
 
@@ -108,7 +108,6 @@
   }
 
   function citedPassages(row, details, asked) {
-    if (details.cited === null) return [element("p", "This setting does not ask for citations.", "about")];
     const made = details.cited.passages.map(([at, mark, words]) => passage(details.passages[at], asked, columns.answer[row], words, mark ? `${mark}-mark` : ""));
     if (details.cited.more) made.push(element("p", `${details.cited.more} more cited; their text is not on this page.`, "about"));
     return made.length ? made : [element("p", "None.", "about")];
@@ -152,8 +151,7 @@
 
   /* The filters are in the address, so that a link from the report or a colleague opens the same answers. */
   function readAddress() {
-    const several = values.setting.length > 1, hash = location.hash.slice(1);
-    const asked = new URLSearchParams(hash || (several ? { setting: about.setting } : ""));
+    const asked = new URLSearchParams(location.hash.slice(1));
     for (const select of selects) {
       const place = values[select.dataset.field].indexOf(asked.get(select.dataset.field));
       select.value = place < 0 ? "" : String(place);
@@ -168,13 +166,14 @@
     for (const select of selects) if (select.value) asked.set(select.dataset.field, values[select.dataset.field][select.value]);
     if (form.elements.view.value) asked.set("view", form.elements.view.value);
     if (search.value.trim()) asked.set("search", search.value.trim());
-    history.replaceState(null, "", `#${asked.toString() || "setting="}`);
+    history.replaceState(null, "", `#${asked}`);
   }
 
   function fill(select) {
     const name = select.dataset.field, counts = new Map();
     for (const place of columns[name]) counts.set(place, (counts.get(place) || 0) + 1);
     const ordered = [...counts].sort((a, b) => values[name][a[0]].localeCompare(values[name][b[0]]));
+    select.parentElement.hidden = ordered.length < 2;
     select.append(...ordered.map(([place, count]) => new Option(`${values[name][place]} (${plain(count)})`, place)));
   }
 

@@ -23,7 +23,7 @@
       const cells = [...row.slice(0, 4), signed(row[4]), `[${signed(row[5])}, ${signed(row[6])}]`, chance(row[7]), chance(row[8])];
       const line = element("tr", "", row[8] < data.level ? "sure" : "", ...cells.map((cell, at) => element("td", cell, at > 3 ? "n" : "")));
       Object.assign(line.cells[4].dataset, { value: row[4], low: row[5], high: row[6] });
-      line.title = `${row[9].toLocaleString("en")} questions on ${row[10].toLocaleString("en")} labels`;
+      line.title = `${row[9].toLocaleString("en")} questions${row[10] < row[9] ? ` on ${row[10].toLocaleString("en")} drugs` : ""}`;
       return line;
     };
     const table = byId("difference-table");

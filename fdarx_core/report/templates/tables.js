@@ -37,7 +37,7 @@
     const heads = [...table.tHead.rows];
     const sides = [...heads.at(-1).cells].map((cell) => (cell.classList.contains("n") ? "r" : "l")).join("");
     return [
-      "% \\usepackage{booktabs}", "\\begin{table}", `\\caption{${latex(title)}}`, `\\begin{tabular}{${sides}}`, "\\toprule", ...heads.map(line), "\\midrule",
+      "% \\usepackage{booktabs}", "\\begin{table}", `\\caption{${latex(title.replace(/^Table \d+\. /, ""))}}`, `\\label{tab:${nameOf(title)}}`, `\\begin{tabular}{${sides}}`, "\\toprule", ...heads.map(line), "\\midrule",
       ...bodyOf(table).map(line), "\\bottomrule", "\\end{tabular}", "\\end{table}", "",
     ].join("\n");
   }
@@ -48,6 +48,8 @@
     return text(before?.matches("h3, h4") ? before : place?.querySelector("h3") ?? place?.closest("section")?.querySelector("h2") ?? document.querySelector("h1"));
   }
 
+  const nameOf = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "table";
+
   function button(table, name, ending, make) {
     const made = document.createElement("button");
     made.type = "button";
@@ -56,7 +58,7 @@
       const title = titleOf(table);
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([make(table, title)], { type: "text/plain;charset=utf-8" }));
-      link.download = `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "") || "table"}.${ending}`;
+      link.download = `${nameOf(title)}.${ending}`;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     });
