@@ -176,8 +176,8 @@ def score_factuality(
 
     Args:
         answers: Mappings with `question` and `answer`, files of such, or finished evaluations.
-        evidence: Texts to check against, or a source as `fdarx factuality --evidence` takes it (file:…, labels:RUN, …);
-            several with commas between, `labels:RUN,pubmed`.
+        evidence: Texts to check against, or sources as `fdarx factuality --evidence` takes them: one, or a list such as
+            `["labels:runs/a", "index:indexes/guidelines", "pubmed"]`.
         out: The run directory to write; a new temporary folder without it.
         model: The model that extracts claims and judges them (the option `claims`); "baseline" for built-in rules.
         references: Files of must-have and nice-to-have statements.
@@ -186,6 +186,7 @@ def score_factuality(
     Returns:
         The scores, claims, verdicts and flags. Raises as `evaluate`.
     """
+    from fdarx_core.factuality.evidence.sources import is_evidence
     from fdarx_core.pipeline.factuality import read_rows
     from fdarx_core.specs.factuality import FactualitySpec
 
@@ -193,7 +194,7 @@ def score_factuality(
     inputs: dict[str, Any] = {"predictions": answers, "evidence": evidence, "references": references}
     if not isinstance(answers, (str, PathLike)) and not all(isinstance(row, (str, PathLike)) for row in answers):
         inputs["predictions"] = _write_lines(folder, "answers", answers)
-    if not isinstance(evidence, (str, PathLike)):
+    if not isinstance(evidence, (str, PathLike)) and not any(map(is_evidence, evidence)):
         texts = ({"text": text} for text in evidence)
         inputs["evidence"] = f"file:{_write_lines(folder, 'evidence', texts)}"
     run = FactualitySpec.of(**inputs, out=folder, claims=model, **options).run()

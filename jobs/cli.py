@@ -218,7 +218,7 @@ def _read_yaml(path: str) -> dict[str, Any]:
         values = yaml.safe_load(Location(path).read_text())
     except StorageError as error:
         stop(f"--config: {error}")
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
         stop(f"--config {path} is not YAML: {error}")
     if not isinstance(values, dict):
         stop(f"--config {path} must hold options as `name: value` lines")

@@ -21,7 +21,7 @@ from fdarx_core.labels.rxnorm import ADDRESS, names_folder
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
 from fdarx_core.specs.options import JobConfig, Names, one_of
 from fdarx_core.specs.running import versions
-from fdarx_core.storage import Location
+from fdarx_core.storage import Location, StorageError
 from jobs import STOPPED
 from jobs.cli import run_as
 from jobs.output import print_json, printable, tell_rejects
@@ -109,7 +109,11 @@ class FetchConfig(JobConfig):
         ids: dict[str, None] = {}
         for entry in entries:
             named = os.path.isfile(entry)  # noqa: PTH113 (Path.is_file raises on names too long)
-            for line in Path(entry).read_text(encoding="utf-8").splitlines() if named else [entry]:
+            try:
+                lines = Location(entry).read_text().splitlines() if named else [entry]
+            except StorageError as error:
+                raise ValueError(str(error)) from error
+            for line in lines:
                 set_id = line.strip().lower()
                 if set_id and not is_set_id(set_id):
                     where = f"{entry} holds {set_id[:60]!r}, which" if named else f"{entry[:60]!r} is no file and"

@@ -13,6 +13,7 @@ import fdarx_core as fdarx
 from fdarx_core.generation.contexts import GenerationConfig
 from fdarx_core.labels import BadDocument
 from fdarx_core.specs.build import BuildSpec
+from fdarx_core.specs.factuality import FactualitySpec
 from fdarx_core.storage import StorageError
 from tests.conftest import EXAMPLES, REPOSITORY
 
@@ -86,3 +87,23 @@ def test_labels_are_read_from_the_same_inputs_one_and_many() -> None:
     with pytest.raises(BadDocument, match="the given bytes"):
         fdarx.parse_label(b"<html/>")
     assert len(fdarx.read_labels([EXAMPLES, file.read_bytes()])) == len(fdarx.read_labels(EXAMPLES)) + 1
+
+
+def test_sources_of_evidence_are_a_list_and_paths_may_have_commas(tmp_path: Path) -> None:
+    answers = tmp_path / "answers, of May.jsonl"
+    answers.write_text(json.dumps({"question": "How much?", "answer": "Take 5 mg once daily."}))
+    texts = tmp_path / "trials, 2024.jsonl"
+    texts.write_text(json.dumps({"text": "Take 5 mg once daily."}))
+    fdarx.index(documents=[str(EXAMPLES)], out=tmp_path / "labels, all", words_only=True)
+    for evidence in ([f"file:{texts}"], [f"file:{texts}", f"index:{tmp_path / 'labels, all'}"], f"file:{texts}"):
+        result = fdarx.score_factuality(str(answers), evidence, resamples=100)
+        assert [verdict.verdict for verdict in result.verdicts] == ["supported"]
+        listed = [evidence] if isinstance(evidence, str) else evidence
+        assert len(listed) == 1 or len(result.run.info()["config"]["evidence"]) == 2
+    several = FactualitySpec.of(predictions="a.csv,b.csv", evidence="labels:a,pubmed", out="x", references=[answers])
+    assert (several.predictions, several.evidence) == (["a.csv", "b.csv"], ["labels:a", "pubmed"])
+    assert several.references == [str(answers)]
+    with pytest.raises(ValueError, match="'indx:labels' names no evidence"):
+        fdarx.score_factuality(str(answers), [f"file:{texts}", "indx:labels"])
+    told = fdarx.score_factuality(str(answers), ["index: Take 5 mg once daily."], resamples=100)
+    assert told.run.info()["config"]["evidence"]["kind"] == "file"

@@ -5,6 +5,7 @@ Source: FDARxBench Tables 1, 2 and 8.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -80,9 +81,12 @@ def select(figures: Iterable[FigureT], metric: str = "", **keys: str) -> list[Fi
 
 def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     """Return the note on how the intervals were made, or why there are none; `clusters` names clusters in plural."""
-    number = max((estimate.clusters for estimate in estimates), default=0)
-    if number < 2:
+    found = list(estimates)
+    number = max((estimate.clusters for estimate in found), default=0)
+    if number < 2 and all(estimate.low is None for estimate in found):
         return f"No intervals: they need two {clusters} at least."
+    if number < 2:  # the interval of a value with one cluster covers only what missing values could be
+        return f"Intervals: 95 %, bootstrap over {clusters}, with each missing verdict counted as wrong and as right."
     few = f" With fewer than {FEW_CLUSTERS} they are too narrow." if number < FEW_CLUSTERS else ""
     return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,}).{few}"
 
@@ -309,9 +313,11 @@ def _retrievers(figures: Iterable[Figure]) -> list[str]:
 
 
 def _judge_notes(figures: Iterable[Figure], judge: str) -> list[str]:
-    """Return who graded, with the prompts of answers and grades where the figures say them."""
-    judges = list(dict.fromkeys(figure.judge for figure in figures if figure.judge)) or [judge] * bool(judge)
-    prompts = sorted({name for figure in figures if figure.prompts for name in figure.prompts.split(", ")})
+    """Return who graded, each once, and the prompts of answers and grades where the figures say them."""
+    listed = list(figures)
+    prompts = sorted({name for figure in listed if figure.prompts for name in figure.prompts.split(", ")})
+    prompt = re.compile(rf", ({'|'.join(map(re.escape, prompts))})\)$")  # which is named apart
+    judges = dict.fromkeys(prompt.sub(")", figure.judge) for figure in listed if figure.judge) or [judge] * bool(judge)
     notes = [f"Graded by {', '.join(judges)}." if judges else "Not graded."]
     if judge == BASELINE:
         notes.append(

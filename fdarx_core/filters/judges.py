@@ -307,7 +307,7 @@ def read_criteria(file: str) -> Criteria:
     """
     try:
         criteria = Criteria.from_yaml(Location(file).read_text(), file)
-    except (StorageError, UnicodeDecodeError) as error:
-        raise PromptError(f"{file}: {error}; give a YAML file like prompts/criteria.yaml") from error
+    except StorageError as error:
+        raise PromptError(f"{error}; give a YAML file like prompts/criteria.yaml") from error
     judges_by(criteria, file)
     return criteria

@@ -23,7 +23,6 @@ from fdarx_core.pipeline.evaluation_models import retrieve, score_semantics
 from fdarx_core.pipeline.evaluation_results import answer_scores, write_results
 from fdarx_core.pipeline.evaluation_steps import (
     CODE_VERSION,
-    GIVEN_ENGINE,
     LABELS_PER_PART,
     EvaluationSetup,
     GivenAnswers,
@@ -45,6 +44,7 @@ from fdarx_core.report.evaluation_page import build_evaluation_report, row_name
 from fdarx_core.report.result_sentences import result_sentence
 from fdarx_core.storage import RunDirectory, StorageError, read_records, write_records
 from fdarx_core.storage.benchmark_reader import Benchmark, BenchmarkItem
+from fdarx_core.storage.imported_predictions import GIVEN_ENGINE
 
 _RETRIEVAL = {"rankings": Ranking, "elsewhere": Passage, "retrieval_scores": RetrievalScore}
 """The rows of each retriever that are taken over."""

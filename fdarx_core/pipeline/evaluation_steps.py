@@ -61,9 +61,6 @@ LABELS_PER_PART = 8
 CODE_VERSION = source_digest("fdarx_core.evaluation", "fdarx_core.retrieval", "fdarx_core.baseline", "fdarx_core.text")
 """Digest of the code that ranks, parses, grades and scores. Results of another version are computed again."""
 
-GIVEN_ENGINE = "answers of another program"
-"""The engine of a cell whose answers were made elsewhere."""
-
 GivenAnswers: TypeAlias = Mapping[tuple[str, CellKey], ImportedPrediction]
 """Answers of other programs, by question id and cell."""
 

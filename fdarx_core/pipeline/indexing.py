@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -247,10 +248,12 @@ class Indexing:
     def _commit(self, remove: Collection[str]) -> Manifest:
         self._tell_read(self.documents)  # where not all are labels, their number is known only now
         if self.rejects and not self._segments and not self._entries:
-            first = self.rejects[0]
+            first = {one.reason: one for one in reversed(self.rejects)}
+            counted = Counter(one.reason for one in self.rejects).most_common(3)
             if self.place.is_empty():
                 self.place.delete_tree()
-            raise ValueError(f"there is no document to index: {first.source or first.id}: {first.detail}")
+            told = (f"{rows:,} {name}, first {first[name].source}: {first[name].detail}" for name, rows in counted)
+            raise ValueError(f"there is no document to index; left out are {'; '.join(told)}")
         return IndexStore(self.place).commit(
             [name for _, name in sorted(self._segments.items())],
             inputs=self._indexed,

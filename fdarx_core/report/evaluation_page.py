@@ -128,7 +128,10 @@ def _paper_tables(figures: Sequence[Figure], judge: str) -> list[TableBlock]:
     first, second = ([settings_table(figures, judge=judge, equivalent=same), retrieval_table(figures, equivalent=same)]
                      for same in (False, True))  # fmt: skip
     made = zip(("settings-table", "retrieval-table"), first, second, strict=True)
-    return [TableBlock(name, strict, equivalent, rivals=True) for name, strict, equivalent in made]
+    return [
+        TableBlock(name, strict, loose if loose.rows != strict.rows else None, rivals=True)
+        for name, strict, loose in made
+    ]
 
 
 def build_comparison_page(

@@ -20,6 +20,7 @@ from fdarx_core.report.answer_viewer import ScoredAnswer
 from fdarx_core.report.page_engine import readable, setting_name
 from fdarx_core.report.retention import TOO_MANY, meaning_of
 from fdarx_core.storage import RunDirectory, read_records, read_table
+from fdarx_core.storage.imported_predictions import GIVEN_ENGINE
 from fdarx_core.verify.exact import ENGINE, quoted_span, words_of
 
 COPIED_EXAMPLE = "copied_example"
@@ -46,7 +47,7 @@ def limits(run: RunDirectory, cells: Sequence[SettingProgress]) -> list[str]:
             reason = reasons.most_common(1)[0][0] if reasons else cell.reason
             unusable.append(
                 f"{_name(cell)}: {cell.unusable:,} of {cell.due:,} replies were unusable, most as {reason}. "
-                f"{meaning_of(reason)} The result in words leaves it out."
+                f"{meaning_of(reason, given=cell.engine == GIVEN_ENGINE)} The result in words leaves it out."
             )
     return [*_judge_lines(run, cells), *unusable, *shortened]
 

@@ -182,10 +182,14 @@ def why_rejected(stage: str, reason: str) -> str:
     return general or (PAGE_WORDS["unusable_replies"].get(reason, "") if stage == GENERATE else "")
 
 
-def meaning_of(reason: str) -> str:
-    """Return what a reason of unusable replies means and what to do; one that has no entry is a failed request."""
+def meaning_of(reason: str, *, given: bool = False) -> str:
+    """Return what a reason of unusable replies means and what to do; one that has no entry is a failed request.
+
+    The replies were `given` by a file if no model was asked for them.
+    """
     known = reason if reason in PAGE_WORDS["unusable_replies"] else "failed_request"
-    return f"{PAGE_WORDS['unusable_replies'][known]} {PAGE_WORDS['unusable_remedies'].get(known, _STRONGER)}"
+    remedy = PAGE_WORDS["unusable_remedies"].get("given" if given else known, _STRONGER)
+    return f"{PAGE_WORDS['unusable_replies'][known]} {remedy}"
 
 
 def unusable_lines(info: Mapping[str, Any]) -> list[str]:

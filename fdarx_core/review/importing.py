@@ -285,15 +285,19 @@ def import_feedback(address: str, files: Sequence[str], versions: Mapping[str, s
     """
     choices = REVIEW_TASKS[ANSWER_TASK].choices
     rows: list[dict[str, Any]] = []
+    items: list[ReviewItem] = []
     for file in files:
         for line in read_rows(Location(file), ", ".join(_JUDGMENT_KEYS), blank=_JUDGMENT_KEYS):
-            place, row, fault = line.place, line.row, line.fault
-            if fault or not isinstance(row.get("reply"), dict) or row.get("verdict") not in choices:
+            try:
+                items.append(_judged_answer(line.row))
+                known_verdict = line.row["verdict"] in choices
+            except (KeyError, TypeError, AttributeError):  # a field is missing, or of another kind
+                known_verdict = False
+            if not known_verdict:
                 raise StorageError(
-                    f"{place}: no judgment of an answer, as POST /v1/feedback stores it; remove the line"
+                    f"{line.place}: no judgment of an answer, as POST /v1/feedback stores it; remove the line"
                 )
-            rows.append({"remark": "", **row, "key": str(row.get("key") or ANONYMOUS)})
-    items = [_judged_answer(row) for row in rows]
+            rows.append({"remark": "", **line.row, "key": str(line.row.get("key") or ANONYMOUS)})
     review = _with_items(Location(address), items, [row["key"] for row in rows], versions)
     known = {(annotation.annotator, annotation.item_id): annotation.value for annotation in review.annotations()}
     last = {(row["key"], item.id): row for row, item in zip(rows, items, strict=True)}
@@ -351,10 +355,10 @@ def _judged_answer(row: Mapping[str, Any]) -> ReviewItem:
     cited = [passage for passage in reply["passages"] if passage["cited"]] or reply["passages"]
     first = cited[0] if cited else {"set_id": "", "drug": ""}
     gate = reply["gate"]
-    counts = {name: gate[name] for name in ("supported", "unsupported", "undecided", "uncited")}
+    counts = {name: gate.get(name, 0) for name in ("supported", "unsupported", "undecided", "uncited")}
     unverified = counts["unsupported"] or counts["undecided"] or counts["uncited"]
     supported = counts["supported"] > 0 and not unverified and not reply["refused"]
-    counts["dropped"] = len(gate["dropped"])
+    counts["dropped"] = len(gate.get("dropped", ()))
     texts = [f"[{shown['n']}] {shown['title']}: {shown['section']}\n{shown['text']}" for shown in cited]
     return ReviewItem(
         id=content_id(ANSWER_TASK, subject),

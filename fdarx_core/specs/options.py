@@ -161,8 +161,12 @@ class BertscoreConfig(JobConfig):
 
 
 def at_commas(entries: list[str]) -> list[str]:
-    """Return the entries of a list, which commas may separate as well, each once."""
-    parts = [part.strip() for entry in entries for part in entry.split(",")]
+    """Return the entries of a list, which commas may separate as well, each once.
+
+    An entry that is a path on this machine, also after `KIND:`, is not divided: its commas are of names.
+    """
+    whole = {entry for entry in entries if any(map(os.path.exists, (entry, entry.partition(":")[2])))}
+    parts = [part.strip() for entry in entries for part in ([entry] if entry in whole else entry.split(","))]
     return list(dict.fromkeys(part for part in parts if part))
 
 

@@ -35,6 +35,9 @@ _INTAKE = "intake"
 UNNAMED_SETTING = "given"
 """The setting of predictions that do not name theirs."""
 
+GIVEN_ENGINE = "answers of another program"
+"""The engine of a cell whose answers were made elsewhere."""
+
 TEXT_KEYS = ("answer", "prediction", "response")
 """The keys of a row under which the text of an answer may be."""
 _ID = ("qid", "question_id", "id")

@@ -157,7 +157,11 @@ class Location:
             return stream.read()
 
     def read_text(self) -> str:
-        return self.read_bytes().decode("utf-8")
+        """Return the text of the file, without a byte order mark. Raises StorageError also where it is not UTF-8."""
+        try:
+            return self.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise StorageError(f"{self}: byte {error.start:,} is not UTF-8; save the file as UTF-8") from error
 
     def write_bytes(self, data: bytes) -> None:
         with self.open_output() as stream:

@@ -80,7 +80,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     if member.flag_bits & 0x41:
         raise InputError("encrypted_member", "the member is encrypted; unpack the archive with its password first")
     if member.compress_type not in _READABLE:  # bzip2 and lzma can't be read in bounded steps
-        raise InputError("damaged_member", f"compression method {member.compress_type} is not read; only deflate is")
+        raise InputError("damaged_member", f"compression method {member.compress_type} is not read; unpack the archive")
     try:
         with as_input_error(), archive.open(member) as stream:
             return _bounded(stream, member.compress_size)

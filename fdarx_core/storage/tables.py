@@ -197,14 +197,14 @@ def read_rows(
 
 def _json(location: Location) -> Any:
     try:
-        return _decoded(location.read_bytes())
+        return _decoded(location.read_text().encode())
     except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); a file with an object a line is named .jsonl") from error
 
 
 def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
     try:
-        text = location.read_bytes().decode("utf-8-sig")
+        text = location.read_text()
         csv.field_size_limit(MAX_DOCUMENT)  # Python's own limit is 131,072 characters
         header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
         delimiter = max(",;\t", key=header.count)  # whichever the header has most of
@@ -214,8 +214,6 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
         for row in reader:
             filled = {key: value if key in blank else value or None for key, value in row.items()}
             yield FileRow(f"{location.name}:{reader.line_num}", filled)
-    except UnicodeDecodeError as error:
-        raise StorageError(f"{location} is not in UTF-8 ({error}); save it as UTF-8") from error
     except csv.Error as error:
         raise StorageError(f"{location}:{reader.line_num} is no CSV ({error}); quote texts with line breaks") from error
 

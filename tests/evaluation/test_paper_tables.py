@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fdarx_core.evaluation.figures import CellKey
+from fdarx_core.evaluation.figures import CellKey, with_provenance
 from fdarx_core.evaluation.tables import ResultTable, overlap_table, retrieval_table, settings_table, table_text
 from fdarx_core.records import Estimate, Figure, RetrievalScore, SettingProgress, to_table
 from tests.evaluation.synthetic_scores import retrieval_rows, score_rows, table
@@ -87,6 +87,29 @@ def test_notes_say_who_judged_and_what_is_not_in_the_figures() -> None:
     assert "too narrow" in notes
     assert "Graded by gpt-5.1." in settings_table(SWEEP, judge="gpt-5.1").notes
     assert "Not graded." in settings_table(SWEEP, judge="").notes
+
+
+BIG = "openai big, temperature 0"
+
+
+@pytest.mark.parametrize(
+    ("judged_by", "told"),
+    [
+        ([(BIG, "grade_answer 1"), (BIG, "judge_claim 3")], f"Graded by strong ({BIG})."),
+        ([(BIG, "grade_answer 1"), (BIG, "grade_answer 2")], f"Graded by strong ({BIG})."),
+        ([(BIG, "grade_answer 1"), (BIG, "")], f"Graded by strong ({BIG})."),
+        ([(BIG, ""), (BIG, "")], f"Graded by strong ({BIG})."),
+        ([("openai (a, b)", "grade_answer 1"), ("openai (a, b)", "")], "Graded by strong (openai (a, b))."),
+        ([(BIG, "grade_answer 1"), ("openai small", "grade_answer 1")], f"strong ({BIG}), strong (openai small)."),
+        ([("", ""), ("", "")], "Graded by strong."),
+    ],
+)
+def test_notes_name_each_grader_once(judged_by: list[tuple[str, str]], told: str) -> None:
+    cells = [SettingProgress("a", "oracle", "", "done", judge="strong", judge_engine=engine, judge_prompt=prompt)
+             for engine, prompt in judged_by]  # fmt: skip
+    found = [made for cell in cells for made in with_provenance(SWEEP[:2], cell)]
+    [note] = [note for note in settings_table(found, judge="strong").notes if "Graded by" in note]
+    assert note.endswith(told)
 
 
 @pytest.mark.parametrize("width", [100, 140, 200])

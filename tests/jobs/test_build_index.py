@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import pytest
 
@@ -12,6 +13,7 @@ from fdarx_core.records import Reject
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.storage import Location, read_records
 from tests.conftest import REPOSITORY
+from tests.documents.files import make_pdf
 from tests.jobs.in_process import run_job
 
 GUIDELINES = REPOSITORY / "examples" / "guidelines"
@@ -54,6 +56,41 @@ def test_what_is_new_is_added_and_nothing_else(guidelines: Path, tmp_path: Path)
     again = index("--documents", GUIDELINES, tmp_path, "--out", guidelines, *limits)
     assert "new      0 chunks" in again.stdout
     assert IndexReader.open(str(guidelines)).version == after.version
+
+
+def packed(file: Path, how: int = ZIP_DEFLATED, **members: bytes) -> Path:
+    with ZipFile(file, "w", how) as archive:
+        for name, data in members.items():
+            archive.writestr(name.replace("_", "."), data)
+    return file
+
+
+BLANK, LOCKED = make_pdf([b""]), make_pdf(["Take it."], password="secret")
+
+
+@pytest.mark.parametrize(
+    ("members", "how", "told"),
+    [
+        ({"README": b"x", "a_pdf": BLANK, "b_pdf": BLANK}, ZIP_DEFLATED, "2 no_text_layer, first {}!a.pdf: no text"),
+        ({"a_pdf": LOCKED, "b_docx": b"PK"}, ZIP_DEFLATED, "the file needs a password; save a copy without one; 1 un"),
+        ({"a_pdf": b"%PDF-1.7", "b_pdf": b""}, ZIP_DEFLATED, "1 empty_file, first {}!b.pdf: it has no bytes"),
+        ({"a_pdf": BLANK, "b_pdf": BLANK}, ZIP_LZMA, "method 14 is not read; unpack the archive"),
+        ({"README": b"x", "LICENSE": b"x"}, ZIP_DEFLATED, "2 unsupported_type, first {}!LICENSE: a name with"),
+    ],
+)
+def test_a_zip_without_a_readable_document_is_refused_with_all_reasons(
+    members: dict[str, bytes], how: int, told: str, tmp_path: Path
+) -> None:
+    file = packed(tmp_path / "guidelines.zip", how, **members)
+    done = index("--documents", file, "--out", tmp_path / "out", "--words-only")
+    assert done.returncode == 2 and "there is no document to index; left out are " in done.stderr
+    assert told.format(file) in done.stderr
+
+
+def test_pdfs_in_a_zip_are_read(tmp_path: Path) -> None:
+    file = packed(tmp_path / "guidelines.zip", a_pdf=make_pdf(["Store it below 25 degrees."]), b_pdf=BLANK)
+    done = index("--documents", file, "--out", tmp_path / "out", "--words-only")
+    assert done.returncode == 0 and "1 chunks of 1 documents" in done.stdout and "1 no_text_layer" in done.stderr
 
 
 def test_a_document_is_dropped(guidelines: Path, tmp_path: Path) -> None:

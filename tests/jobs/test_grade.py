@@ -275,3 +275,21 @@ def test_an_evaluation_takes_a_limit_and_answers_by_their_questions(example_buil
     assert few.info()["result"].endswith("questions were taken, drawn by the seed (--limit).")
     assert few.info()["config"]["limit"] == 5 and "limit" not in run.info()["config"]
     assert "(--limit)" in few.file("report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ([DOSE], "No intervals: they need two questions or drugs at least."),
+        ([DOSE, ANURIA], "over questions or drugs, with each missing verdict counted as wrong and as right."),
+        ([DOSE, ANURIA, WEEKLY], "Intervals: 95 %, bootstrap over questions or drugs (up to 2)."),
+    ],
+)
+def test_a_table_says_what_its_intervals_rest_on(
+    asked: list[str], told: str, server: LoopbackServer, tmp_path: Path
+) -> None:
+    server.faults = lambda call: Fault(text="Looks good to me.") if "gout" in str(call.body) else None
+    rows = [{"question": name, "response": SAID[name], "reference": RIGHT[name]} for name in asked]
+    (tmp_path / "qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    printed = " ".join(grade(server, tmp_path / "qa.jsonl").stdout.split())
+    assert told in printed and ("No intervals" in told or "[0.00, 1.00]" in printed)

@@ -13,6 +13,7 @@ from fdarx_core.records import Grade, Prediction, QuestionAnswer, SettingProgres
 from fdarx_core.report.evaluation_page import build_evaluation_report
 from fdarx_core.report.figure_limits import is_comparable, limits
 from fdarx_core.storage import RunDirectory, read_records, write_records
+from fdarx_core.storage.imported_predictions import GIVEN_ENGINE
 from tests.report.synthetic_evaluation import SyntheticEvaluation
 
 pytestmark = pytest.mark.slow
@@ -118,7 +119,24 @@ def test_a_model_with_many_unusable_replies_is_told_with_reason_and_remedy_and_l
     assert MODEL not in headline and "the best of" not in headline.partition(";")[0]
 
 
-def test_shortened_evidence_is_told_on_top_and_beside_the_figures(run: RunDirectory) -> None:
+@pytest.mark.parametrize("reason", ["truncated_reply", "unclosed_thought", "empty_reply", "invalid_json", "no_answer"])
+def test_answers_of_a_file_that_cannot_be_used_get_no_advice_on_a_model(reason: str, run: RunDirectory) -> None:
+    for part in run.parts(f"predictions/{MODEL}"):
+        said = list(read_records(part, Prediction))
+        for one in (row for row in said if row.setting == "full_label"):
+            one.outcome, one.reason = "unparsed", reason
+        write_records(part, said, Prediction)
+
+    def give(cell: SettingProgress) -> None:
+        cell.unparsed, cell.answered, cell.engine = cell.due, 0, GIVEN_ENGINE
+
+    change_cells(run, give)
+    [line] = [line for line in limits(run, cells(run)) if f"most as {reason}." in line and "Full label" in line]
+    assert "Correct them there, and grade them again." in line
+    assert not any(advice in line for advice in ("Raise", "Take a", "take a", "Set `structured"))
+
+
+def test_shortened_evidence_is_told_once_on_top_and_tables_and_figures_refer_to_it(run: RunDirectory) -> None:
     def cut(cell: SettingProgress) -> None:
         cell.cut, cell.gold_shown = 12, cell.gold_due - 5
 
@@ -132,7 +150,8 @@ def test_shortened_evidence_is_told_on_top_and_beside_the_figures(run: RunDirect
     tree = parsed(page)
     top, tables, figures = (tree.get_element_by_id(name) for name in ("limits-title", "tables", "figures"))
     assert line in top.getparent().text_content()
-    assert line in tables.text_content() and line in figures.text_content()
+    assert page.count(line) == 1
+    assert all(part.xpath(".//a[@href='#limits-title']") for part in (tables, figures))
     assert page.index("limits-title") < page.index('id="tables"')
 
 

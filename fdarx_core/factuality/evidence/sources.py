@@ -103,6 +103,12 @@ def parse_evidence(spec: str) -> tuple[str, str]:
     return kind, place.strip()
 
 
+def is_evidence(text: str) -> bool:
+    """Return whether a text is written as a source of evidence, and is no sentence such as "index: the first list"."""
+    kind, _, place = text.partition(":")
+    return text == PUBMED or (kind in _SOURCES and place == place.lstrip() != "")
+
+
 def open_evidence(
     spec: str, directories: ModelDirectories | None = None, retriever: str | None = None
 ) -> EvidenceSource:
