@@ -7,9 +7,11 @@ import hashlib
 import io
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import orjson
@@ -203,19 +205,27 @@ def _json(location: Location) -> Any:
 
 
 def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
+    text = location.read_text()
+    csv.field_size_limit(MAX_DOCUMENT)  # Python's own limit is 131,072 characters
+    header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+    delimiter = max(",;\t", key=header.count)  # whichever the header has most of
+    lines = [*io.StringIO(text, newline=""), ""]  # a quote that the last line leaves open takes in the empty one
+    reader, names, read = csv.reader(lines, delimiter=delimiter), list[str](), 0
     try:
-        text = location.read_text()
-        csv.field_size_limit(MAX_DOCUMENT)  # Python's own limit is 131,072 characters
-        header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
-        delimiter = max(",;\t", key=header.count)  # whichever the header has most of
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-        names = list(reader.fieldnames or ())  # one that recurs gets its position
-        reader.fieldnames = [f"{name} {at}" if name in names[:at] else name for at, name in enumerate(names)]
-        for row in reader:
-            filled = {key: value if key in blank else value or None for key, value in row.items()}
-            yield FileRow(f"{location.name}:{reader.line_num}", filled)
+        for cells in reader:
+            if reader.line_num > read + 1:
+                deque(csv.reader(lines[read : reader.line_num], delimiter=delimiter, strict=True), 0)
+            place, read = f"{location.name}:{read + 1}", reader.line_num
+            if not names:  # one that recurs gets its position
+                names = [f"{name} {at}" if name in cells[:at] else name for at, name in enumerate(cells)]
+            elif cells:
+                row = dict(zip_longest(names, cells[: len(names)]))
+                detail = f"it has {len(cells)} cells, the header {len(names)}; quote texts with {delimiter!r}"
+                fault = InputError("too_many_cells", detail) if any(cells[len(names) :]) else None
+                yield FileRow(place, {key: row[key] if key in blank else row[key] or None for key in row}, fault)
     except csv.Error as error:
-        raise StorageError(f"{location}:{reader.line_num} is no CSV ({error}); quote texts with line breaks") from error
+        where = f"{location}:{read + 1} has a quote that is not closed ({error})"
+        raise StorageError(f'{where}; close it, and write a quote within a quoted text as ""') from error
 
 
 def parse_rows(

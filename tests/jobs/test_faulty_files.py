@@ -1,0 +1,45 @@
+"""Files of a user that are not as they should be: each is refused, or reported, in one line that names the place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.jobs.in_process import run_job
+
+HEADER = "question,answer,reference\n"
+
+
+def refusal(file: Path, *command: object) -> str:
+    """Run a job that refuses the file; return its error, which is the only line."""
+    refused = run_job(*command, "--out", file.parent / "run")
+    assert refused.returncode == 2, refused.stderr
+    [line] = refused.stderr.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f'{HEADER}q1,"5 mg,5 mg\nq2,a2,r2\nq3,a3,r3\n', 2),
+        (f'{HEADER}q1,a1,r1\nq2,"5 mg,5 mg\nq3,"a3, too","r3"\n', 3),
+        (f'{HEADER}q1,a1,r1\nq2,a2,"r2', 3),
+        (f'"{HEADER}q1,a1,r1\n', 1),
+        (f'{HEADER}\n"q\n1",a1,r1\n"q2,a2,r2\n', 5),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_named_with_its_line(text: str, line: int, tmp_path: Path) -> None:
+    file = tmp_path / "quote.csv"
+    file.write_text(text)
+    fault = f"{file}:{line} has a quote that is not closed"
+    assert fault in refusal(file, "grade", file)
+    assert fault in refusal(file, "factuality", "--predictions", file, "--evidence", "pubmed")
+    assert fault in refusal(file, "factuality", "--predictions", file, "--evidence", f"file:{file}")
+
+
+def test_lines_with_more_cells_than_the_header_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "commas.csv"
+    file.write_text(f"{HEADER}What, please?,5 mg,5 mg\nq2,5 mg,5 mg,\n'5 mg\" tablets',a,r\n")
+    done = run_job("grade", file, "--out", tmp_path / "run")
+    assert done.returncode == 0 and "1 of 3 rows of commas.csv" in done.stderr and "too_many_cells" in done.stderr
