@@ -52,6 +52,9 @@ def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark,
     location = Location(address)
     check_rows_file(location, "fdarx grade")
     rows = [flat for row in read_rows(location, _NEEDED, within=_LISTS) for flat in _flat_rows(row)]
+    if not any(row.row for row in rows):
+        faulty = [row for row in parse_rows(rows, dict, stage="intake") if isinstance(row, Reject)]
+        raise StorageError(no_usable_row(address, "answer to grade", _NEEDED, faulty))
     rows.sort(key=lambda row: str(row.row.get("prompt.index", "")))  # promptfoo writes first what ended first
     found = dict.fromkeys(key for row in rows for key in row.row)
     parser = _Parser(find_columns(location.name, list(found), named), location.name.removesuffix(location.suffix))

@@ -156,13 +156,15 @@ SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 
 
 def check_rows_file(location: Location, option: str, others: str = "") -> None:
-    """Raise StorageError unless this is a file with one of `SUFFIXES`.
+    """Raise StorageError unless this is a file with one of `SUFFIXES` that is not empty.
 
     `option` is the user's name for it, `others` names what the option takes as well.
     """
     if location.suffix.lower() not in SUFFIXES or location.is_dir() or not location.exists():
         kind = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
         raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}{others}")
+    if not location.size():
+        raise StorageError(f"{location} is empty; give a file with rows, or save it again")
 
 
 def read_rows(
@@ -245,8 +247,13 @@ def parse_rows(
 
 def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]) -> str:
     """Return the error message for files without a usable row: what they lack, the first fault, what a row needs."""
-    first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
-    return f"{places} holds no {kind} ({first}); a row needs {needed}"
+    lack = f"holds no {kind} (the first row: {first_fault(rejects)})" if rejects else "has no rows"
+    return f"{places} {lack}; a row needs {needed}"
+
+
+def first_fault(rejects: Sequence[Reject]) -> str:
+    """Return the place of the first reject, its reason and its detail."""
+    return f"{rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}"
 
 
 def text_at(row: dict[str, Any], *keys: str) -> str:

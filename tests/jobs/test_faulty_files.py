@@ -43,3 +43,30 @@ def test_lines_with_more_cells_than_the_header_are_left_out(tmp_path: Path) -> N
     file.write_text(f"{HEADER}What, please?,5 mg,5 mg\nq2,5 mg,5 mg,\n'5 mg\" tablets',a,r\n")
     done = run_job("grade", file, "--out", tmp_path / "run")
     assert done.returncode == 0 and "1 of 3 rows of commas.csv" in done.stderr and "too_many_cells" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("none.csv", b"", "is empty; give a file with rows"),
+        ("none.jsonl", b"", "is empty; give a file with rows"),
+        ("none.parquet", b"", "is empty; give a file with rows"),
+        ("header.csv", HEADER.encode(), "has no rows; a row needs"),
+        ("mark.csv", b"\xef\xbb\xbf", "has no rows; a row needs"),
+        ("blank.jsonl", b"\n \n", "has no rows; a row needs"),
+        ("list.json", b"[]", "has no rows; a row needs"),
+        ("wrong.jsonl", b"[\n{},\n{}]\n", "(the first row: wrong.jsonl:1: not_json, "),
+    ],
+)
+def test_a_file_without_rows_is_said_to_have_none(name: str, content: bytes, fault: str, tmp_path: Path) -> None:
+    file, answers = tmp_path / name, tmp_path / "answers.jsonl"
+    file.write_bytes(content)
+    answers.write_text('{"question": "What is the dose?", "answer": "The dose is 5 mg."}\n')
+    for command in (
+        ("grade", file),
+        ("factuality", "--predictions", file, "--evidence", "pubmed"),
+        ("factuality", "--predictions", answers, "--evidence", f"file:{file}"),
+        ("factuality", "--predictions", answers, "--evidence", "pubmed", "--references", file),
+    ):
+        line = refusal(file, *command)
+        assert line.startswith(f"error: {file} ") and fault in line
