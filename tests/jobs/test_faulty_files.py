@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from tests.jobs.in_process import run_job
 
+LABELS = REPOSITORY / "fdarx_core/examples/labels"
 HEADER = "question,answer,reference\n"
 
 
@@ -70,3 +74,29 @@ def test_a_file_without_rows_is_said_to_have_none(name: str, content: bytes, fau
     ):
         line = refusal(file, *command)
         assert line.startswith(f"error: {file} ") and fault in line
+
+
+def test_labels_that_are_cut_off_are_named_with_what_to_do(tmp_path: Path) -> None:
+    whole = (LABELS / "benthiazolone-tablets.xml").read_bytes()
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        archive.writestr("one.xml", whole)
+        archive.writestr("two.xml", whole)
+    data, cut = packed.getvalue(), "seems cut off"
+    files = {
+        "half.xml": (whole[:20_000], cut),
+        "unclosed.xml": (whole.replace(b"</paragraph>", b"", 1), "correct it there, or download the file again"),
+        "half.zip": (data[: len(data) // 2], cut),
+        "end.zip": (data[len(data) // 4 :], cut),
+        "hole.zip": (b"PK" + bytes(len(data) // 4) + data[len(data) // 4 + 2 :], cut),
+    }
+    for name, (content, remedy) in files.items():
+        (tmp_path / name).write_bytes(content)
+        refused = run_job("build", "--labels", tmp_path / name, "--out", tmp_path / f"{name}.run")
+        assert refused.returncode in (0, 2) and str(tmp_path / name) in refused.stderr and remedy in refused.stderr
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels/good.xml").write_bytes(whole)
+    (tmp_path / "labels/half.xml").write_bytes(whole[:20_000])
+    done = run_job("build", "--labels", tmp_path / "labels", "--out", tmp_path / "run")
+    assert done.returncode == 0
+    assert f"1 document cannot be used, first {tmp_path / 'labels/half.xml'}: " in done.stderr
