@@ -70,6 +70,7 @@ def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark,
     count = sum(map(len, parser.questions.values()))
     about = {"name": location.name, "kind": "graded_file", "address": address, "split": "all", "rows": len(rows)}
     about |= {"labels": len(items), "questions": {FACTUAL.name: count}, "rejected": len(rejects)}
+    about["repeats"] = sum(id not in parser.questions for id, _ in parser.given)
     return Benchmark({**about, "digest": content_id(repr(items), repr(given))}, lambda: iter(items), rejects), given
 
 

@@ -136,7 +136,7 @@ def parse_json_row(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         if "UTF-8" in str(error):
             raise InputError("not_utf8", "the line is not in UTF-8; save the file as UTF-8") from error
-        raise InputError("not_json", str(error)) from error
+        raise InputError("not_json", str(error).replace("line 1 column", "column")) from error
     if not isinstance(row, dict):
         raise InputError("not_an_object", f"the line holds a {type(row).__name__}, not an object with keys")
     return row
@@ -251,9 +251,9 @@ def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]
     return f"{places} {lack}; a row needs {needed}"
 
 
-def first_fault(rejects: Sequence[Reject]) -> str:
-    """Return the place of the first reject, its reason and its detail."""
-    return f"{rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}"
+def first_fault(rejects: Sequence[Reject], file: str = "") -> str:
+    """Return the place of the first reject, its reason and its detail, and the file that has all of them, if any."""
+    return f"{rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}{f'; see {file}' * bool(file)}"
 
 
 def text_at(row: dict[str, Any], *keys: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -100,3 +101,24 @@ def test_labels_that_are_cut_off_are_named_with_what_to_do(tmp_path: Path) -> No
     done = run_job("build", "--labels", tmp_path / "labels", "--out", tmp_path / "run")
     assert done.returncode == 0
     assert f"1 document cannot be used, first {tmp_path / 'labels/half.xml'}: " in done.stderr
+
+
+def test_the_first_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "bad.jsonl"
+    row = '{"question": "What is the dose?", "answer": "The dose is 5 mg.", "reference": "5 mg", "id": "%d"}\n'
+    file.write_text(row % 1 + row % 2 + "{broken\n" + row % 3)
+    first = r"bad\.jsonl:3: not_json, unexpected character.*column 2 \(char 1\); see /.*parquet\n"
+    graded = run_job("grade", file, "--out", tmp_path / "grade")
+    assert re.search(f"1 of 4 rows of bad.jsonl cannot be graded: 1 not_json, first {first}", graded.stderr)
+    checked = run_job("factuality", "--predictions", file, "--evidence", f"file:{file}", "--out", tmp_path / "f")
+    assert re.search(f"2 rows cannot be used, first {first}", checked.stderr)
+
+
+def test_rows_that_repeat_a_question_are_told_of(tmp_path: Path) -> None:
+    file = tmp_path / "twice.csv"
+    file.write_text(HEADER + "What is the dose?,5 mg,5 mg\n" * 3 + "What is the unit?,mg,mg\n")
+    done = run_job("grade", file, "--out", tmp_path / "run")
+    [line] = [line for line in done.stderr.splitlines() if "repeat" in line]
+    assert line.startswith("2 rows with a question that the same model has answered above, graded as repeats: ")
+    file.write_text(HEADER + "What is the dose?,5 mg,5 mg\n")
+    assert "repeat" not in run_job("grade", file, "--out", tmp_path / "other").stderr
