@@ -13,7 +13,7 @@ from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.evaluation import change_lines, stored_changes
 from jobs import STOPPED, wrong_arguments
 from jobs.cli import run_as
-from jobs.output import print_json
+from jobs.output import print_json, tell_result
 from jobs.session import carry_out, run_result
 
 _PHASES = {"train": "steps", "examine": "answering the test part"}
@@ -37,9 +37,9 @@ def _tell(run: RunDirectory, config: FinetuneAnswererSpec) -> int:
         print_json(run_result(run))
         return 0
     info = run.info()
-    best = f"lowest validation loss {info['validation_loss']:.3f} at {info['best_step']:,}"
-    print(f"\n{info['steps']:,} steps; {best}", *change_lines(stored_changes(run)), sep="\n")
-    print(f"\n{config.result:<8} {run.file(config.result)}\nreport   {run.file('report.html')}")
+    print("", *change_lines(stored_changes(run)), f"{config.result:<22} {run.file(config.result)}", sep="\n")
+    best = f"the lowest validation loss, {info['validation_loss']:.3f}, at step {info['best_step']:,}"
+    tell_result(f"The training took {info['steps']:,} steps, with {best}.", str(run.file("report.html")))
     return 0
 
 

@@ -52,9 +52,9 @@ def tell_tables(tables: Iterable[ResultTable], *, verbose: bool) -> None:
         print(f"\n{table_text(table)}")
 
 
-def tell_result(result: str, page: str) -> None:
-    """Print the result in words, and where its page is, as the last lines of a job."""
-    print("\n" + "\n".join(filter(None, [result, page and f"open {page}"])))
+def tell_result(result: str, *pages: str) -> None:
+    """Print the result in words, and where its pages are, as the last lines of a job."""
+    print("\n" + "\n".join(filter(None, [result, *(page and f"open {page}" for page in pages)])))
 
 
 def tell_rejects(heading: str, rejects: Sequence[Reject], file: str) -> None:

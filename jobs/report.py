@@ -17,7 +17,7 @@ from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import RunDirectory
 from jobs import stop
 from jobs.cli import run_as
-from jobs.output import print_json
+from jobs.output import print_json, tell_result
 
 _PAGES: dict[str, dict[str, Callable[[RunDirectory], str]]] = {
     "build_benchmark": {"questions": questions_page, "report": build_report},
@@ -52,8 +52,7 @@ def report(run: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*
     if config.as_json:
         print_json({"run": run, **{name: str(page) for name, page in pages.items()}})
         return 0
-    for name, page in pages.items():
-        print(f"{name}  {page}")
+    tell_result(str(opened.info().get("result", "")), *map(str, pages.values()))
     return 0
 
 

@@ -24,7 +24,7 @@ from fdarx_core.specs.options import PRESENTATION, JobConfig, Names, at_commas, 
 from fdarx_core.specs.running import versions
 from fdarx_core.storage import Location
 from jobs import stop, wrong_arguments
-from jobs.output import print_json
+from jobs.output import print_json, tell_result
 from jobs.progress import busy
 
 _AGREEMENT = "agreement"
@@ -101,11 +101,12 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
     if config.as_json:
         print_json({"review": str(review.root), **info, "pages": pages})
         return 0
-    print(f"{info['subjects']} of {info['population']} drawn, {info['items']} items: {', '.join(info['tasks'])}")
+    print(f"{info['items']} items: {', '.join(info['tasks'])}")
     print(f"{len(info['strata'])} strata, by {', '.join(info['by']) or 'nothing'}")
     for name, items in shares.items():
-        print(f"page    {pages[name]}  ({len(items)} items)")
+        print(f"{name}: {len(items)} items")
     print(f"sheet   {review.root}/items.csv\nrows    {review.root}/items.jsonl")
+    tell_result(f"{info['subjects']:,} of {info['population']:,} were drawn, for people to judge.", *pages.values())
     return 0
 
 
@@ -154,7 +155,6 @@ def import_files(
         counts = {"new": done.new, "known": done.known, "files": [str(file) for file in done.files]}
         print_json({"review": review, **counts, "notices": done.notices, "differing": differing})
         return 0
-    print(f"{done.new} annotations taken in, {done.known} were known already")
     for file in done.files:
         print(f"rows    {file}")
     for item in differing[:_MAX_LISTED]:
@@ -163,6 +163,7 @@ def import_files(
     if differing:
         settled = sum(item["item"] in opened.adjudicated_ids() for item in differing)
         print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
+    tell_result(f"{done.new} annotations were taken in, {done.known} were known already.")
     return 0
 
 
@@ -186,7 +187,7 @@ def adjudicate(
     if config and config.as_json:
         print_json({"review": review, "items": items, "page": page})
     else:
-        print(f"{items} items to adjudicate\npage    {page}")
+        tell_result(f"{items} items are to be adjudicated.", page)
     return 0
 
 
@@ -274,5 +275,7 @@ def report(review: str, *, config: Annotated[ReviewReportConfig | None, Paramete
     if config.as_json:
         print_json({**result, "page": str(page)})
     else:
-        print(f"{text}\n\npage    {page}")
+        people = len({one.annotator for one in annotations})
+        print(text)
+        tell_result(f"The agreement is that of {len(annotations):,} annotations by {people} people.", str(page))
     return 0

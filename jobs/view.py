@@ -10,7 +10,7 @@ from fdarx_core.report.runs_page import INDEX, runs_page
 from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import Location
 from jobs.cli import run_as
-from jobs.output import print_json
+from jobs.output import print_json, tell_result
 
 
 def view(folder: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*")] = None) -> int:
@@ -31,7 +31,7 @@ def view(folder: str, /, *, config: Annotated[JobConfig | None, Parameter(name="
     if config and config.as_json:
         print_json({"folder": folder, "runs": runs, "page": str(page)})
     else:
-        print(f"page  {page}")
+        tell_result(f"The page lists the runs of {folder}: {runs:,}.", str(page))
     return 0
 
 

@@ -88,7 +88,11 @@ class Failure(Exception):
         status: the HTTP status; 0 without an HTTP reply.
         fatal: no other request to this server can succeed either.
         throttled: the server works and asks for fewer requests, after `retry_after` seconds where it says so.
+
+    `refused` says that nothing listens at the address.
     """
+
+    refused = False
 
     def __init__(
         self,
@@ -187,7 +191,9 @@ def connection_failure(error: BaseException, answered: bool) -> Failure:
         return Failure(f"{TRANSIENT}proxy", detail)
     if isinstance(error, aiohttp.ClientPayloadError):
         return Failure(f"{TRANSIENT}cut_body", detail)
-    return Failure(f"{TRANSIENT}connection", detail)
+    failure = Failure(f"{TRANSIENT}connection", detail)
+    failure.refused = isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
+    return failure
 
 
 def decode_json(body: bytes) -> Any:

@@ -58,6 +58,8 @@ _MAX_REFUSED_IN_VAIN = 16
 """Requests refused by a server that has not answered any, after which it is not asked again."""
 _MAX_GIVEN_UP_IN_VAIN = 16
 """Requests given up in a row, after which a server is not asked again."""
+_TRIES_BEFORE_CONTACT = 4
+"""Refused connections of a request, within 3.5 s, after which a server that was never reached is not asked again."""
 _CLOSING_S = 0.2
 _QUOTED_CHARACTERS = 4000
 
@@ -67,15 +69,15 @@ class HttpEndpoint(AsyncEndpoint):
 
     It can be pickled before its first use. The key is not part of it: each process reads it from its environment, or
     runs the command that prints it. A request that is cancelled frees its slot and closes its connection. `batched`
-    says whether requests go through a batch API.
+    says whether requests go through a batch API, `known` whether the job has reached the server in another process.
     """
 
     batched: ClassVar[bool] = False
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, *, known: bool = False) -> None:
         of_server = config.max_in_flight, config.requests_per_minute, config.tokens_per_minute
         super().__init__(config.name, RequestLimiter(*((sys.maxsize, None, None) if self.batched else of_server)))
-        self.config = config
+        self.config, self._known = config, known
         self.sampling: Mapping[str, Any] = config.request_parameters
         self._wire = WIRE_FORMATS[config.kind]
         self._credentials = Credentials(config)
@@ -184,7 +186,8 @@ class HttpEndpoint(AsyncEndpoint):
             # A server that answered other requests meanwhile works: failed retries come in a row, replies do not.
             self._given_up_in_vain += 1
         in_vain = self._refused_in_vain >= _MAX_REFUSED_IN_VAIN or self._given_up_in_vain >= _MAX_GIVEN_UP_IN_VAIN
-        if (seconds is None and unreachable) or in_vain:
+        absent = failure.refused and not self._transport.reached and not self._known
+        if (seconds is None and unreachable) or in_vain or (absent and pending.sent >= _TRIES_BEFORE_CONTACT):
             raise self.stopped(failure) from None
         if seconds is None:
             raise failure

@@ -213,7 +213,7 @@ class ClientPool:
             elif self.batch and takes_batches(model):
                 servers.append(BatchEndpoint(model, records, requests))
             else:
-                servers.append(HttpEndpoint(model))
+                servers.append(HttpEndpoint(model, known=not responses.is_empty()))
         endpoints: dict[str, AsyncEndpoint | Baseline] = {server.name: server for server in servers}
         # The store is opened anew: a process that is restarted must know what was answered in the meantime.
         return Asker(

@@ -258,13 +258,17 @@ class Evaluation(PipelineJob):
         intake = self.intake
         with self.timed("publish"):
             self.progress("publish", 0, 1, "")
-            split, sampled = self.benchmark.about["split"], " in the sample" if self.sample or self.limit else ""
-            detail = f"no question of the {'benchmark' if split == 'all' else f'{split} split'}{sampled} has this id"
+            split, beyond = self.benchmark.about["split"], [key for key in self.given if key[0] not in intake.ids]
+            detail = f"no question of the {'benchmark' if split == 'all' else f'{split} split'} has this id"
+            known = {row.id for label in self.benchmark.items() for row in label.questions} if beyond else set[str]()
             unknown = [
                 Reject(question_id, "intake", "unknown_question", f"{cell}: {detail}")
-                for question_id, cell in self.given
-                if question_id not in intake.ids
+                for question_id, cell in beyond
+                if question_id not in known
             ]
+            notes = [f"Overlap of answers is the mean over questions of BLEU, {meteor_name()}, and ROUGE-L."]
+            if not_taken := len(beyond) - len(unknown):
+                notes.append(f"{not_taken:,} of the given answers are to questions that were not taken.")
             write_records(self.run.part("rejects", 0), [*self.benchmark.rejects, *unknown], Reject)
             options = {"seed": self.seed, "resamples": self.resamples}
             filled = write_results(self.run, cells, self.spec.retrievers, **options, added=self.spec.metrics)
@@ -276,7 +280,7 @@ class Evaluation(PipelineJob):
             "questions": dict(intake.questions),
             "cells": [asdict(cell) for cell in filled],
             "timings": self.timings,
-            "notes": [f"Overlap of answers is the mean over questions of BLEU, {meteor_name()}, and ROUGE-L."],
+            "notes": notes,
             "asked": self.request_counts(),
         }
         with self.timed("report"):

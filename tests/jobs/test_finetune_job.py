@@ -73,7 +73,7 @@ def test_a_finished_run_does_nothing_more(whole: Path, options: list[str], capsy
     assert tune(whole, options, "--bertscore-model", found["bertscore_model"], "--bertscore-layers", "1") == 0
     told = capsys.readouterr()
     assert "complete already" in told.err
-    assert f"adapter  {whole}/adapter" in told.out and "BERTScore F1" in told.out
+    assert f"{whole}/adapter" in told.out and f".\nopen {whole}/report.html" in told.out and "BERTScore F1" in told.out
 
 
 def test_python_goes_on_with_the_run_of_the_command(whole: Path, options: list[str]) -> None:

@@ -270,6 +270,15 @@ def test_an_evaluation_takes_a_limit_and_answers_by_their_questions(example_buil
     assert [row.reason for row in rows_of(run.root, "rejects", Reject)] == ["unknown_question"]
     few = fdarx.evaluate(example_build, limit=5, out=tmp_path / "few", **options)
     more = fdarx.evaluate(example_build, limit=9, out=tmp_path / "more", **options)
+    every = [{"qid": row.id, "answer": row.answer} for row in questions] + [{"qid": "none", "answer": "x"}]
+    bounds: list[dict[str, Any]] = [{"limit": 5}, {"sample": 1}, {}]
+    for bound in bounds:
+        place = tmp_path / str(bound) / "given"
+        part = fdarx.evaluate(example_build, predictions=every, models=[], out=place, **bound, **options)
+        assert [row.id for row in rows_of(part.root, "rejects", Reject)] == ["none"]
+        taken = len(rows_of(part.root, "predictions/given.predictions", Prediction))
+        told = f"{len(questions) - taken:,} of the given answers are to questions that were not taken."
+        assert (told in part.info()["notes"]) == (told in part.file("report.html").read_text()) == bool(bound)
     first, second = ({row.id for row in rows_of(one.root, "questions", QuestionAnswer)} for one in (few, more))
     assert len(first) == 5 and len(second) == 9 and first < second
     assert few.info()["result"].endswith("questions were taken, drawn by the seed (--limit).")

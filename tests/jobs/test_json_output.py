@@ -153,6 +153,14 @@ def test_a_failure_prints_nothing_on_standard_output(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "") and "is not a run" in done.stderr
 
 
+def test_jobs_end_with_a_sentence_and_the_page_to_open(build: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(build)]) == 0
+    told = capsys.readouterr().out
+    assert told.endswith(f".\nopen {build}/questions.html\nopen {build}/report.html\n") and "This build has" in told
+    assert main(["view", str(build.parent)]) == 0
+    assert f".\nopen {build.parent}/index.html\n" in capsys.readouterr().out
+
+
 def test_the_option_may_come_from_the_environment(
     build: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

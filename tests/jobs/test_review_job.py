@@ -29,13 +29,13 @@ def test_a_sample_is_drawn_annotated_and_taken_in(
     assert sample(str(build.run.root), out, "--tasks", "relevance,grade") == 0
     review = open_review(str(out))
     assert {item.task for item in review.items()} == {"relevance"} and review.info["annotators"] == ["anna", "ben"]
-    assert f"page    {out}/ben.html" in capsys.readouterr().out
+    assert f"open {out}/anna.html\nopen {out}/ben.html" in capsys.readouterr().out
     answers = [{"id": item.id, "value": "relevant"} for item in review.items()[:2]]
     saved = {"format": 1, "review": review.digest, "annotator": "ben", "answers": answers}
     (tmp_path / "ben.json").write_text(json.dumps(saved))
     assert main(["review", "import", str(out), str(tmp_path / "ben.json")]) == 0
     told = capsys.readouterr()
-    assert "2 annotations taken in, 0 were known already" in told.out
+    assert "2 annotations were taken in, 0 were known already" in told.out
     assert "ben: 2 of 6 items are answered, 4 are left" in told.err
     assert [row.annotator for row in open_review(str(out)).annotations()] == ["ben", "ben"]
 

@@ -109,7 +109,7 @@ def test_twenty_items_are_judged_by_keys_saved_taken_in_and_reported(
         files.append(saved(page, tmp_path)[0])
         expect(page.locator("#kept")).to_have_text("all in the saved file")
     assert main(["review", "import", str(review.root), *files]) == 0
-    assert f"{2 * ITEMS} annotations taken in" in capsys.readouterr().out
+    assert f"{2 * ITEMS} annotations were taken in" in capsys.readouterr().out
     said = {(row.annotator, row.item_id): row.value for row in open_review(str(review.root)).annotations()}
     for at, item in enumerate(review.items()):
         against = [name for name, odd in (("anna", 5), ("ben", 4)) if at % odd == odd - 1]

@@ -86,7 +86,8 @@ def test_a_factuality_run_is_reviewed_from_the_sample_to_the_agreement(
     files.append(saved(page, tmp_path))
     assert main(["review", "import", str(review), *files]) == 0
     told = capsys.readouterr().out
-    assert "60 annotations taken in" in told and "items have different or unsure marks, 0 of them adjudicated" in told
+    assert "60 annotations were taken in" in told
+    assert "items have different or unsure marks, 0 of them adjudicated" in told
     assert main(["review", "adjudicate", str(review), "--adjudicator", "dora"]) == 0
     count = int(capsys.readouterr().out.split()[0])
     page.goto((review / "dora.html").as_uri())

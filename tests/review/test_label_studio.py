@@ -114,7 +114,7 @@ def test_marks_from_label_studio_give_the_agreement_of_the_same_marks_on_the_pag
     users = [f"{number}={name}" for name, number in PEOPLE.items()]
     done = run_job("review", "import", review.root, *files, "--users", *users)
     assert done.returncode == 0, done.stderr
-    assert f"{3 * len(review.items())} annotations taken in" in done.stdout
+    assert f"{3 * len(review.items())} annotations were taken in" in done.stdout
     own = write_review(str(tmp_path / "own"), draw_sample(build.run, 8), list(PEOPLE), {}, annotator_page)
     assert run_job("review", "import", own.root, *marked_on_the_page(own, tmp_path)).returncode == 0
     said = [
