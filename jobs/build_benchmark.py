@@ -49,9 +49,9 @@ def _tell(run: RunDirectory, config: BuildSpec) -> int:
 
 
 def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
-    from fdarx_core.report.page_engine import readable
+    from fdarx_core.report.page_engine import plural, readable
     from fdarx_core.report.retention import heavy_loss_lines, main_reasons, missing_lines, unusable_lines
-    from jobs.output import tell_result
+    from jobs.output import printable, tell_result
 
     total = sum(info["questions"].values())
     if failed := info.get("audit", {}).get("failed"):
@@ -76,6 +76,9 @@ def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
     if not total:
         reasons = " ".join(main_reasons(info)) or "No row was rejected."
         print(f"error: no question passed. {reasons}", file=sys.stderr)
+    if first := info["input"].get("first_unusable"):
+        unusable = sum(stage["rejected"] for stage in info["stages"] if stage["stage"] in ("read", "identify"))
+        print(f"{plural(unusable, 'document')} cannot be used, first {printable(first)}", file=sys.stderr)
     if missing := info["input"]["set_ids_not_found"]:
         print(f"{len(missing)} of the set ids asked for are not in the input, {missing[0]} first", file=sys.stderr)
     tell_result(info.get("result", ""), str(run.file("report.html")))

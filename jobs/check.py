@@ -65,11 +65,14 @@ def _tell(checks: list[ModelCheck]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    names = dict[tuple[str, ...], list[str]]()
     for one in checks:
         faults = [f"{mode}: {fault}" for mode, fault in one.modes.items() if fault]
         written = [f"write  {name}: {value}" for name, value in one.write.items()]
         lines = [*([f"it cannot be used: {one.error}"] if one.error else []), *faults, *written, *one.notes]
-        print("\n" + "\n  ".join([one.name, *map(printable, lines or ["nothing to change in the models file"])]))
+        names.setdefault((*map(printable, lines or ["nothing to change in the models file"]),), []).append(one.name)
+    for told, alike in names.items():
+        print("\n" + "\n  ".join([", ".join(alike), *told]))
 
 
 def _row(one: ModelCheck) -> list[str]:

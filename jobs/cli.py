@@ -253,7 +253,10 @@ def _problem(error: ValidationError, arguments: Sequence[str] = ()) -> str:
         options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
-    wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(problem["input"]))  # no user and password of an address
+    given = problem["input"]
+    if any(one and message.startswith(f"{one} ") for one in (given if isinstance(given, list) else [given])):
+        return f"{option}: {message}"  # which begins with the path that was given
+    wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(given))  # no user and password of an address
     return f"{option}: {message} (given: {wrong})"
 
 

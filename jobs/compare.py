@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -58,18 +59,28 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     opened = [RunDirectory.open(address) for address in runs]
     for address, run in zip(runs, opened, strict=True):
         if (job := run.info()["job"]) != "evaluate":
-            raise StorageError(f"{address} is a run of {job}, not of evaluate")
+            raise StorageError(f"{address} is a run of {job}, not of evaluate; give runs of evaluate or grade")
         if not run.file("metrics.parquet").exists():
             raise StorageError(f"{address} has no metrics yet; finish it with the command that started it")
     if len(opened) == 1 and len({cell["model"] for cell in opened[0].info()["cells"]}) < 2:
         stop(f"{opened[0].root} holds only one model; give at least two runs")
     names = run_names(opened)
+    asked = {name: {*run.rows("questions", "id")} for name, run in zip(names, opened, strict=True)}
+    pairs = list(combinations(names, 2))
+    if pairs and not any(asked[a] & asked[b] for a, b in pairs):
+        stop(f"{' and '.join(names)} have no question in common; give runs on the same questions")
+    different = [(a, b, len(asked[a] & asked[b]), len(asked[a] | asked[b])) for a, b in pairs if asked[a] != asked[b]]
+    overlaps = [f"{a} and {b} have {common:,} of {all_:,} questions in common" for a, b, common, all_ in different]
     compared, mismatches = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     if config.out:
         Location(config.out).write_text(build_comparison_page(opened, compared, mismatches))
     figures_by_run = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
     figures = [named_figure(name, one) for name, rows in zip(names, figures_by_run, strict=True) for one in rows]
-    not_compared = [*mismatch_notes(mismatches), *ungraded_notes(names, figures_by_run)]
+    not_compared = [
+        *([", ".join(overlaps)] * bool(overlaps)),
+        *mismatch_notes(mismatches),
+        *ungraded_notes(names, figures_by_run),
+    ]
     sentence = hallucination_sentence(compared, config.topic[0] if len(config.topic) == 1 else "all")
     if config.as_json:
         result = {
@@ -97,7 +108,7 @@ def _print_comparison(
     tell_tables(evaluation_tables(figures, ", ".join(dict.fromkeys(judges))), verbose=config.verbose)
     for note in not_compared:
         print(f"\n{note}")
-    if not compared and not not_compared:
+    if not compared:
         print("\nNothing to compare. Check that the runs use the same benchmark, with questions on several drugs.")
     chosen = [
         row

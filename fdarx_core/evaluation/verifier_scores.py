@@ -205,7 +205,7 @@ def read_engine_scores(file: Location) -> dict[str, Any]:
         StorageError: the file is missing, or is not such a file.
     """
     try:
-        scores: dict[str, Any] = orjson.loads(file.read_bytes())
+        scores: dict[str, Any] = orjson.loads(file.read_text())
         [Figure.from_row(row).keys["source"] for row in scores["figures"]]
         return {"engine": str(scores["engine"]), "threshold": float(scores["threshold"]), "figures": scores["figures"]}
     except (KeyError, TypeError, ValueError) as error:

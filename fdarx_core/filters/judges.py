@@ -308,6 +308,6 @@ def read_criteria(file: str) -> Criteria:
     try:
         criteria = Criteria.from_yaml(Location(file).read_text(), file)
     except StorageError as error:
-        raise PromptError(f"{error}; give a YAML file like prompts/criteria.yaml") from error
+        raise PromptError(str(error)) from error
     judges_by(criteria, file)
     return criteria

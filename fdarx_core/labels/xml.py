@@ -34,6 +34,7 @@ _ENCODING = re.compile(
 """The declaration of an encoding in which each character has at least two bytes."""
 _REMEDIES = {
     "wrong_encoding": "; save it as UTF-8, or declare its encoding in its first line",
+    "not_well_formed": "; correct it there, or download the file again",
     "not_xml": "; labels are XML files in SPL",
 }
 _NO_DOCTYPE = "the file declares a document type; SPL files have none"
@@ -81,7 +82,9 @@ def parse_xml(data: bytes, *tags: str) -> tuple[Element, list[Element]]:
             name = declared_as[1].decode().upper()
             raise BadDocument("wrong_encoding", f"the file declares {name}, and its bytes are UTF-8 or ASCII") from None
         reason = _syntax_reason(data, error)
-        raise BadDocument(reason, f"{error.msg}{_REMEDIES.get(reason, '')}") from None
+        cut = reason == "not_well_formed" and start >= 0 and b"</document>" not in data
+        remedy = "; the file seems cut off: download it again" if cut else _REMEDIES.get(reason, "")
+        raise BadDocument(reason, f"{error.msg}{remedy}") from None
     except (LookupError, ValueError) as error:
         raise BadDocument("wrong_encoding", str(error)) from None
     if root.getroottree().docinfo.internalDTD is not None:

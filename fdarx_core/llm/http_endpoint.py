@@ -61,6 +61,7 @@ _MAX_GIVEN_UP_IN_VAIN = 16
 _TRIES_BEFORE_CONTACT = 4
 """Refused connections of a request, within 3.5 s, after which a server that was never reached is not asked again."""
 _CLOSING_S = 0.2
+RESUME = "; run the same command again to resume"
 _QUOTED_CHARACTERS = 4000
 
 
@@ -224,12 +225,12 @@ class HttpEndpoint(AsyncEndpoint):
         if failure.status == 400:
             return "check model, sampling and structured in the models file"
         if failure.status >= 500:
-            return "look into the log of the server; run the same command again to resume"
+            return f"look into the log of the server{RESUME}"
         if failure.status:
             return "check model and base_url in the models file"
         if failure.reason == f"{TRANSIENT}tls":
             return "check base_url in the models file, or name the server's certificate authority in ca_file"
-        return f"check {way}base_url in the models file and that the server is up; run the same command again to resume"
+        return f"check {way}base_url in the models file and that the server is up{RESUME}"
 
     def features(self, request: Request, learned: Mapping[str, ServerFeatures] | None = None) -> ServerFeatures:
         """Return what to use for a request by what was learned until now, or then; without a schema, plain text."""

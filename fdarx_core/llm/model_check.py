@@ -10,7 +10,7 @@ from typing import Any
 
 from fdarx_core.llm.baseline import response_to
 from fdarx_core.llm.failures import TRANSIENT, EndpointStopped
-from fdarx_core.llm.http_endpoint import HttpEndpoint, schema_fault
+from fdarx_core.llm.http_endpoint import RESUME, HttpEndpoint, schema_fault
 from fdarx_core.llm.model_config import ModelConfig
 from fdarx_core.llm.reply import Reply, reply_form
 from fdarx_core.llm.task import Unparsable, reply_text
@@ -148,7 +148,8 @@ async def _exchange(config: ModelConfig, system: str, question: str, schema: Map
         try:
             response = await endpoint.ask(request, repair=False)
         except EndpointStopped as stopped:
-            response = response_to(request, str(stopped), _STOPPED)
+            about = str(stopped).removeprefix(f"model {config.name} ({config.model}) ").removesuffix(RESUME)
+            response = response_to(request, about, _STOPPED)
         listed = [] if schema else await endpoint.listed_models()
         return _Exchange(request, response, endpoint.features(request), endpoint.counters.cost, listed)
     finally:

@@ -311,7 +311,7 @@ def read_yaml(path: str | os.PathLike[str], what: str) -> Any:
     try:
         return yaml.safe_load(Location(path).read_text())
     except StorageError as error:
-        raise ModelsError(f"{error}; give {what}") from None
+        raise ModelsError(str(error) if Location(path).is_file() else f"{error}; give {what}") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)  # the error's own text would quote the file, and perhaps a key
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "somewhere"

@@ -201,19 +201,18 @@ class PipelineJob(ABC):
             finished = self.finished(stage.name, [part.number for part in parts])
             left.append((stage, [part for part in parts if part.number not in finished]))
         total = sum(len(parts) for _, parts in stages)
-        made = done = total - sum(len(parts) for _, parts in left)
-        self.show(done, total)
-        if done < total:
+        made = total - sum(len(parts) for _, parts in left)
+        self.show(made, total)
+        if made < total:
             store = ResponseStore(self.run.file("responses"))
             for other in self.reuse:
                 store.take_over(ResponseStore(other))
             store.compact(prune=True)
             for result in self.executor.run(self.work(left, store, planned=False)):
-                done += result.part is not None
                 made += result.part is not None and not result.ended
                 if result.ended:
                     ended.setdefault(result.stage, result.ended)
-                self.show(done, total, result)
+                self.show(made, total, result)
         return made
 
 

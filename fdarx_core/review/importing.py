@@ -177,7 +177,7 @@ def _file_rows(
     if location.suffix.lower() != ".json":
         return _sheet_rows(location)
     try:
-        content = json.loads(location.read_bytes())
+        content = json.loads(location.read_text())
     except ValueError as error:
         raise StorageError(f"{location} is not JSON ({error}); save it again from the page") from error
     if not isinstance(content, list) or not content:

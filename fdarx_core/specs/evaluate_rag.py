@@ -19,6 +19,7 @@ from fdarx_core.rag.search import Role, available_retrievers
 from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import RagQuestion, content_id
+from fdarx_core.report.page_engine import plural
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.specs.options import (
@@ -33,6 +34,7 @@ from fdarx_core.specs.options import (
 )
 from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 from fdarx_core.storage import Location
+from fdarx_core.storage.tables import first_fault
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
 _TAKEN_OVER = {"strategies", "candidates", "contexts", "exclude", "exclude_own", "bertscore_layers"}
@@ -90,10 +92,9 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
         lost = titled - sum(bool(question.title) for question in chosen)
 
         def lines(place: str) -> list[str]:
-            where = f", see {place}" if place else ""
-            unread = [f"{len(rejects)} rows of {self.questions} are no questions{where}"] if rejects else []
+            unread = f"{plural(len(rejects), 'row')} of {self.questions} cannot be used, first "
             unranked = f"{lost} questions are on documents that the index lacks; no rank is counted for them"
-            return [*unread, *([unranked] if lost else [])]
+            return [*([unread + first_fault(rejects, place)] if rejects else []), *([unranked] if lost else [])]
 
         return OpenedJob(
             config=self.identity(setup, chosen),

@@ -130,6 +130,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
         from fdarx_core.records import CheckedAnswer, Reject
         from fdarx_core.storage.checked_answers import open_answers, read_references
+        from fdarx_core.storage.tables import first_fault
 
         setup = self.setup()
         entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
@@ -146,6 +147,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         chosen = summary.chosen(self.sample, self.seed)
         source_rejects = [reject for source in sources.values() for reject in source.rejects]
         rejects = [*statements.rejects, *source_rejects]
+        faulty = [*filter(None, [summary.first_reject]), *rejects]
         intake = {**_counts(summary, statements, len(chosen)), "evidence_rejects": len(source_rejects)}
 
         def is_taken(row: CheckedAnswer | Reject) -> bool:
@@ -167,7 +169,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             read=[self.bertscore_model, self.cosine_model, setup.safety],
             code_version=CODE_VERSION,
             prompts=[task.prompt for task in FACTUALITY_TASKS.values()],
-            lines=lambda place: _intake_lines(intake, f", see {place}" if place else ""),
+            lines=lambda place: _intake_lines(intake, first_fault(faulty, place) if faulty else ""),
         )
 
     def setup(self) -> FactualitySetup:
@@ -300,12 +302,14 @@ def _counts(summary: AnswerSummary, statements: ReferenceStatements, chosen: int
     }
 
 
-def _intake_lines(info: Mapping[str, Any], where: str) -> list[str]:
-    """Return what to tell the user of answers and references that can't be used; `where` follows their number."""
+def _intake_lines(info: Mapping[str, Any], first: str) -> list[str]:
+    """Return what to tell the user of answers and references that can't be used, of which this is the first."""
+    from fdarx_core.report.page_engine import plural
+
     intake, statements = info["intake"], info["references"]
     lines = []
     if rejects := intake["rejects"] + statements["rejects"] + info["evidence_rejects"]:
-        lines.append(f"{rejects} rows can't be used{where}")
+        lines.append(f"{plural(rejects, 'row')} cannot be used, first {first}")
     if not statements["rows"]:
         lines.append("no reference statements (--references): no completeness, and no correlations with it")
     elif statements["matched"] < statements["questions"]:

@@ -57,7 +57,9 @@ class GradeSpec(GradingSpec):
         from fdarx_core.evaluation.settings import REFERENCE
         from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark, first_ids
         from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EVALUATION_RULES, EvaluationSetup
+        from fdarx_core.report.page_engine import plural
         from fdarx_core.storage.graded_files import COLUMNS, read_graded_file
+        from fdarx_core.storage.tables import first_fault
         from fdarx_core.verify.language_model import JUDGE_CLAIM
 
         self.bounds()
@@ -79,7 +81,15 @@ class GradeSpec(GradingSpec):
         )
         counted = Counter(reject.reason for reject in benchmark.rejects).most_common()
         ungraded = f"{benchmark.about['rejected']:,} of {benchmark.about['rows']:,} rows of {benchmark.name} cannot be "
-        ungraded += f"graded: {', '.join(f'{number:,} {reason}' for reason, number in counted)}"
+        ungraded += f"graded: {', '.join(f'{number:,} {reason}' for reason, number in counted)}, first "
+        repeats = benchmark.about["repeats"]
+        repeated = f"{plural(repeats, 'row')} with a question that the same model has answered above, graded as "
+        repeated += "repeats: remove those that are copies"
+
+        def lines(place: str) -> list[str]:
+            faulty = [f"{ungraded}{first_fault(benchmark.rejects, place)}"] if counted else []
+            return [*faulty, *([repeated] if repeats else [])]
+
         options = self.model_dump(mode="json", exclude=HOW | PRESENTATION | {"fail_under", "fail_over"})
         asked = {name: dict(model.request_parameters) for name, model in setup.used.items()}
         return OpenedJob(
@@ -99,6 +109,6 @@ class GradeSpec(GradingSpec):
             size=len(given) // _QUESTIONS_A_PART,
             code_version=CODE_VERSION,
             prompts=[GRADE_ANSWER.prompt, JUDGE_CLAIM.prompt],
-            lines=lambda place: [f"{ungraded}{f'; see {place}' * bool(place)}"] if counted else [],
+            lines=lines,
             check=lambda run: check_benchmark(run, benchmark.about["digest"], given),
         )

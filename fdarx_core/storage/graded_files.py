@@ -52,8 +52,11 @@ def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark,
     location = Location(address)
     check_rows_file(location, "fdarx grade")
     rows = [flat for row in read_rows(location, _NEEDED, within=_LISTS) for flat in _flat_rows(row)]
+    if not any(row.row for row in rows):
+        faulty = [row for row in parse_rows(rows, dict, stage="intake") if isinstance(row, Reject)]
+        raise StorageError(no_usable_row(address, "answer to grade", _NEEDED, faulty))
     rows.sort(key=lambda row: str(row.row.get("prompt.index", "")))  # promptfoo writes first what ended first
-    found = dict.fromkeys(key for row in rows for key in row.row if isinstance(key, str))
+    found = dict.fromkeys(key for row in rows for key in row.row)
     parser = _Parser(find_columns(location.name, list(found), named), location.name.removesuffix(location.suffix))
     parsed = parse_rows(rows, parser.parse, stage="intake", id_keys=parser.columns["id"])
     rejects = [row for row in parsed if isinstance(row, Reject)]
@@ -67,6 +70,7 @@ def read_graded_file(address: str, named: Mapping[str, str]) -> tuple[Benchmark,
     count = sum(map(len, parser.questions.values()))
     about = {"name": location.name, "kind": "graded_file", "address": address, "split": "all", "rows": len(rows)}
     about |= {"labels": len(items), "questions": {FACTUAL.name: count}, "rejected": len(rejects)}
+    about["repeats"] = sum(id not in parser.questions for id, _ in parser.given)
     return Benchmark({**about, "digest": content_id(repr(items), repr(given))}, lambda: iter(items), rejects), given
 
 
@@ -151,7 +155,7 @@ def _unwrapped(value: Any) -> Any:
 def _flat_rows(line: FileRow) -> Iterator[FileRow]:
     """Yield the rows of a line: of promptfoo's JSON one with its parts side by side, of its CSV one for each output."""
     row = line.row
-    outputs = {name: found for name in row if (found := _OUTPUT_COLUMN.fullmatch(str(name)))}
+    outputs = {name: found for name in row if (found := _OUTPUT_COLUMN.fullmatch(name))}
     if isinstance(row.get("vars"), dict):
         yield replace(line, row=_promptfoo_result(row))
     elif not outputs:
@@ -159,7 +163,7 @@ def _flat_rows(line: FileRow) -> Iterator[FileRow]:
     after = dict(zip(row, [*row, ""][1:], strict=True))  # the status of an output is in the next column
     rest = {name: value for name, value in row.items() if name not in outputs}
     for name, found in outputs.items():
-        status = row[after[name]] if str(after[name]).startswith("Status") else None
+        status = row[after[name]] if after[name].startswith("Status") else None
         text = row[name] or ("the model failed" if status == "ERROR" else status and "")  # an answer may be empty
         column = "error" if status == "ERROR" else "response.output"
         about = {"provider": found[1], "prompt.label": found[2], column: text}

@@ -221,7 +221,7 @@ def _rows_of_log(location: Location) -> Iterator[FileRow]:
     results, model = location.parent / f"results_{time}.json", location.parent.name
     if results.exists():
         try:
-            model = str(json.loads(results.read_bytes())["model_name"])
+            model = str(json.loads(results.read_text())["model_name"])
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"{results} has no model_name ({error!r}), which lm-eval writes; restore it") from error
     for line in read_json_lines(location):

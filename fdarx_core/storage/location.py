@@ -161,7 +161,8 @@ class Location:
         try:
             return self.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise StorageError(f"{self}: byte {error.start:,} is not UTF-8; save the file as UTF-8") from error
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise StorageError(f"{self} is not in UTF-8 (line {line:,}); save it as UTF-8") from error
 
     def write_bytes(self, data: bytes) -> None:
         with self.open_output() as stream:

@@ -33,6 +33,7 @@ MAX_INNER_MEMBERS = 10_000
 _CHUNK = 2**20
 _ENTRY_MARK = b"PK\x01\x02"
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, ValueError, RuntimeError)
+_REMEDY = "; the zip seems cut off or damaged: copy or download it again"
 _READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -81,11 +82,13 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise InputError("encrypted_member", "the member is encrypted; unpack the archive with its password first")
     if member.compress_type not in _READABLE:  # bzip2 and lzma can't be read in bounded steps
         raise InputError("damaged_member", f"compression method {member.compress_type} is not read; unpack the archive")
+    if member.header_offset < 0:
+        raise InputError("damaged_member", f"the beginning of the archive is missing{_REMEDY}")
     try:
         with as_input_error(), archive.open(member) as stream:
             return _bounded(stream, member.compress_size)
     except _BROKEN as error:
-        raise InputError("damaged_member", _message(error)) from error
+        raise InputError("damaged_member", f"{_message(error)}{_REMEDY}") from error
     except InputError as error:
         if error.reason == "unreadable":
             _opened.cache_clear()  # the file may have been replaced, so it is opened anew
@@ -120,7 +123,9 @@ def _archive(stream: BinaryIO) -> zipfile.ZipFile:
         archive = zipfile.ZipFile(stream)
     except _BROKEN as error:
         stream.close()
-        raise InputError("damaged_archive" if start.startswith(b"PK") else "not_a_zip", _message(error)) from error
+        if start.startswith(b"PK"):
+            raise InputError("damaged_archive", f"{_message(error)}{_REMEDY}") from error
+        raise InputError("not_a_zip", _message(error)) from error
     except BaseException:
         stream.close()
         raise

@@ -7,9 +7,11 @@ import hashlib
 import io
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import orjson
@@ -134,7 +136,7 @@ def parse_json_row(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         if "UTF-8" in str(error):
             raise InputError("not_utf8", "the line is not in UTF-8; save the file as UTF-8") from error
-        raise InputError("not_json", str(error)) from error
+        raise InputError("not_json", str(error).replace("line 1 column", "column")) from error
     if not isinstance(row, dict):
         raise InputError("not_an_object", f"the line holds a {type(row).__name__}, not an object with keys")
     return row
@@ -154,13 +156,15 @@ SUFFIXES = (".jsonl", ".json", ".csv", ".parquet")
 
 
 def check_rows_file(location: Location, option: str, others: str = "") -> None:
-    """Raise StorageError unless this is a file with one of `SUFFIXES`.
+    """Raise StorageError unless this is a file with one of `SUFFIXES` that is not empty.
 
     `option` is the user's name for it, `others` names what the option takes as well.
     """
     if location.suffix.lower() not in SUFFIXES or location.is_dir() or not location.exists():
         kind = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
         raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}{others}")
+    if not location.size():
+        raise StorageError(f"{location} is empty; give a file with rows, or save it again")
 
 
 def read_rows(
@@ -203,19 +207,27 @@ def _json(location: Location) -> Any:
 
 
 def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
+    text = location.read_text()
+    csv.field_size_limit(MAX_DOCUMENT)  # Python's own limit is 131,072 characters
+    header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
+    delimiter = max(",;\t", key=header.count)  # whichever the header has most of
+    lines = [*io.StringIO(text, newline=""), ""]  # a quote that the last line leaves open takes in the empty one
+    reader, names, read = csv.reader(lines, delimiter=delimiter), list[str](), 0
     try:
-        text = location.read_text()
-        csv.field_size_limit(MAX_DOCUMENT)  # Python's own limit is 131,072 characters
-        header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
-        delimiter = max(",;\t", key=header.count)  # whichever the header has most of
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-        names = list(reader.fieldnames or ())  # one that recurs gets its position
-        reader.fieldnames = [f"{name} {at}" if name in names[:at] else name for at, name in enumerate(names)]
-        for row in reader:
-            filled = {key: value if key in blank else value or None for key, value in row.items()}
-            yield FileRow(f"{location.name}:{reader.line_num}", filled)
+        for cells in reader:
+            if reader.line_num > read + 1:
+                deque(csv.reader(lines[read : reader.line_num], delimiter=delimiter, strict=True), 0)
+            place, read = f"{location.name}:{read + 1}", reader.line_num
+            if not names:  # one that recurs gets its position
+                names = [f"{name} {at}" if name in cells[:at] else name for at, name in enumerate(cells)]
+            elif cells:
+                row = dict(zip_longest(names, cells[: len(names)]))
+                detail = f"it has {len(cells)} cells, the header {len(names)}; quote texts with {delimiter!r}"
+                fault = InputError("too_many_cells", detail) if any(cells[len(names) :]) else None
+                yield FileRow(place, {key: row[key] if key in blank else row[key] or None for key in row}, fault)
     except csv.Error as error:
-        raise StorageError(f"{location}:{reader.line_num} is no CSV ({error}); quote texts with line breaks") from error
+        where = f"{location}:{read + 1} has a quote that is not closed ({error})"
+        raise StorageError(f'{where}; close it, and write a quote within a quoted text as ""') from error
 
 
 def parse_rows(
@@ -235,8 +247,13 @@ def parse_rows(
 
 def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]) -> str:
     """Return the error message for files without a usable row: what they lack, the first fault, what a row needs."""
-    first = f"the first row: {rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}" if rejects else "no row"
-    return f"{places} holds no {kind} ({first}); a row needs {needed}"
+    lack = f"holds no {kind} (the first row: {first_fault(rejects)})" if rejects else "has no rows"
+    return f"{places} {lack}; a row needs {needed}"
+
+
+def first_fault(rejects: Sequence[Reject], file: str = "") -> str:
+    """Return the place of the first reject, its reason and its detail, and the file that has all of them, if any."""
+    return f"{rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}{f'; see {file}' * bool(file)}"
 
 
 def text_at(row: dict[str, Any], *keys: str) -> str:

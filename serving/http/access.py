@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fdarx_core.specs.serve import ServiceSettings
+from fdarx_core.storage import Location, StorageError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 UPLOAD = "upload"
@@ -58,9 +59,9 @@ def read_keys(file: Path) -> ApiKeys:
     nor NAME:HASH:upload.
     """
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{file}: the keys can't be read ({type(error).__name__}): check keys_file") from None
+        lines = Location(file).read_text().splitlines()
+    except StorageError as error:
+        raise ValueError(f"keys_file: {error}") from None
     hashes, uploaders = dict[str, str](), set[str]()
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):

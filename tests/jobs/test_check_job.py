@@ -173,3 +173,29 @@ def test_the_models_that_cannot_be_used_do_not_stop_the_others(
         assert [one["name"] for one in checked(tmp_path, *entries, options=("--model", "fine"))] == ["fine"]
     wrong = run_job("check", tmp_path / "models.yaml", "--model", "fin")
     assert wrong.returncode == 2 and "there is no model fin; known are down, closed" in wrong.stderr
+
+
+def test_servers_that_cannot_be_reached_are_told_once_in_plain_words(tmp_path: Path) -> None:
+    with socket.socket() as taken, LoopbackServer(answer=lambda body: REPLY) as plain:
+        taken.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{taken.getsockname()[1]}"
+        addresses = {
+            "first": (f"http://{closed}/v1", "connection: connection refused"),
+            "second": (f"http://{closed}/v1", "connection: connection refused"),
+            "by_name": (f"http://localhost:{closed.rpartition(':')[2]}/v1", "connection: connection refused"),
+            "tls": (plain.openai_url.replace("http", "https"), "tls: "),
+            "unknown": ("http://nowhere.invalid/v1", "dns: "),
+        }
+        models = [{"name": name, "model": "tiny", "base_url": url} for name, (url, _) in addresses.items()]
+        (tmp_path / "models.yaml").write_text(yaml.safe_dump(models))
+        done = run_job("check", tmp_path / "models.yaml")
+        answers = tmp_path / "answers.csv"
+        answers.write_text("question,answer,reference\nWhat is the dose?,5 mg,5 mg\n")
+        asking = ("--models", tmp_path / "models.yaml", "--judge", "first", "--out", tmp_path / "run")
+        stopped = run_job("grade", answers, *asking)
+    assert done.returncode == 1 and "first, second\n" in done.stdout and "to resume" not in done.stdout
+    assert done.stdout.count("it cannot be used: ") == 4
+    for url, fault in addresses.values():
+        assert f"it cannot be used: at {url}: {fault}" in done.stdout
+    assert "Cannot connect" not in done.stdout and "ssl:" not in done.stdout
+    assert stopped.returncode == 3 and "1 of 1" not in stopped.stderr and "to resume" in stopped.stderr

@@ -151,11 +151,12 @@ def test_answers_made_elsewhere_are_graded(evaluated: Path, example_build: Path,
         for row in questions
     ]
     file = tmp_path / "copycat.jsonl"
-    file.write_text("\n".join(map(json.dumps, [*rows, {"qid": "nobody", "answer": "5 mg"}])))
+    file.write_text("\n".join([*map(json.dumps, [*rows, {"qid": "nobody", "answer": "5 mg"}]), "{broken"]))
     done = evaluate(
         example_build, tmp_path / "run", "--predictions", file, "--models", "baseline", "--settings", "oracle"
     )
     assert done.returncode == 0, done.stderr
+    assert f"1 row of {file} cannot be used, first copycat.jsonl:{len(rows) + 2}: not_json" in done.stderr
     found = {
         (row.metric, row.keys["group"]): row.value
         for row in read_records(Location(tmp_path / "run") / "metrics.parquet", Figure)
@@ -164,7 +165,7 @@ def test_answers_made_elsewhere_are_graded(evaluated: Path, example_build: Path,
     assert found["accuracy", "answerable"] == pytest.approx(1, abs=0.01)
     assert found["refusal_f1", "all"] == 1.0
     assert cells(tmp_path / "run")["copycat", "full_label", ""].due == len(questions)
-    assert [row.reason for row in rows_of(tmp_path / "run", "rejects", Reject)] == ["unknown_question"]
+    assert [row.reason for row in rows_of(tmp_path / "run", "rejects", Reject)] == ["not_json", "unknown_question"]
 
     file.write_text(json.dumps({**rows[0], "answer": "something else"}))
     more = ("--predictions", file, "--models", "baseline", "--settings", "oracle")

@@ -88,7 +88,7 @@ def test_a_keys_file_that_is_none_is_told_by_line_without_its_content(tmp_path: 
     with pytest.raises(ValueError, match=f"{file.name}:[34]") as error:
         read_keys(file)
     assert "MYSECRETKEY" not in str(error.value)
-    with pytest.raises(ValueError, match="can't be read"):
+    with pytest.raises(ValueError, match=r"keys_file: .*absent"):
         read_keys(tmp_path / "absent")
 
 

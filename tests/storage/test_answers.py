@@ -183,7 +183,7 @@ def test_what_is_no_file_of_answers_is_refused(tmp_path: Path) -> None:
         "broken.json": "is not JSON",
         "latin.csv": "save it as UTF-8",
         "broken.parquet": "is damaged",
-        "empty.jsonl": r"holds no answer \(no row\)",
+        "empty.jsonl": r"has no rows",
         "none.jsonl": "holds no answer .*none.jsonl:1: missing_key",
     }
     for name, pattern in said.items():

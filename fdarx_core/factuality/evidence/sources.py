@@ -38,7 +38,7 @@ from fdarx_core.retrieval.retrievers import (
 from fdarx_core.storage import Location, StorageError, read_records
 from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.storage.errors import InputError
-from fdarx_core.storage.tables import FileRow, check_rows_file, read_rows, text_at
+from fdarx_core.storage.tables import FileRow, check_rows_file, no_usable_row, read_rows, text_at
 from fdarx_core.text.sentences import LIST_ITEM
 
 K = 5
@@ -215,7 +215,7 @@ class FileEvidence:
             except InputError as error:
                 self.rejects.append(Reject(line.place, STAGE, error.reason, error.detail, source=line.place))
         if not found:
-            raise StorageError(f'{place} holds no text in any row; give rows with texts, as {{"text": …}}')
+            raise StorageError(no_usable_row(place, "text", 'a text, as {"text": …}', self.rejects))
         self.find = PassageSearch(found.values(), retriever, directories).find
         drugs = dict.fromkeys(evidence.drug for evidence in found.values() if evidence.drug)
         self._names = DrugNames(([product_named(drug)], ()) for drug in drugs)
