@@ -65,7 +65,7 @@ def evaluate(*, config: Annotated[EvaluateSpec, Parameter(name="*")]) -> int:
     )
 
 
-def grade(file: str, /, *, config: Annotated[GradeSpec, Parameter(name="*")]) -> int:
+def grade(file: Annotated[str, Parameter(show=True)], /, *, config: Annotated[GradeSpec, Parameter(name="*")]) -> int:
     """Grade a file of questions and answers by a judge, without a benchmark; returns the exit code as `evaluate`.
 
     Parameters
