@@ -159,6 +159,10 @@ class Evaluation(PipelineJob):
     """
 
     phase: ClassVar[str] = "answer"
+    bound: ClassVar[str] = (
+        "An upper bound: the judge is planned to grade all answers of models to answerable questions; a rule grades "
+        "refusals, and equal answers are graded once."
+    )
     code_version: ClassVar[str] = CODE_VERSION
 
     benchmark: Benchmark
@@ -194,7 +198,7 @@ class Evaluation(PipelineJob):
                 given = {key: answer for key, answer in self.given.items() if key[1].model == model}
             read = partial(read_samples, self.parts, spec, model, given)
             write = partial(write_samples, self.parts, spec, model)
-            stage = Stage(model, read, evaluation_steps(spec, model, given), write, window=4)
+            stage = Stage(model, read, evaluation_steps(spec, model, given, planned=planned), write, window=4)
             stages.append((stage, [Part(number) for number in self.numbers]))
         return stages
 

@@ -161,7 +161,9 @@ class EvalSample:
         return [own[index] if set_id == question.set_id else self.elsewhere[set_id, index] for set_id, index in pairs]
 
 
-def evaluation_steps(spec: EvaluationSetup, model: str, given: GivenAnswers | None = None) -> list[Step[EvalSample]]:
+def evaluation_steps(
+    spec: EvaluationSetup, model: str, given: GivenAnswers | None = None, *, planned: bool = False
+) -> list[Step[EvalSample]]:
     """Return the steps of one model: it is asked, unless answers made elsewhere are `given`, and a judge grades.
 
     The samples of a `spec.regraded` evaluation have predictions already, so that they are only graded.
@@ -174,7 +176,8 @@ def evaluation_steps(spec: EvaluationSetup, model: str, given: GivenAnswers | No
         return [partial(take_given_answers, given), grade]
     config, answerer = spec.models.get(model), spec.address(model)
     budget, prices = TokenBudget.of(config, spec.label_chars), config.prices if config else None
-    return [answerer.step("answer", partial(answer_questions, answerer, budget, spec.top_k, prices)), grade]
+    ask = answerer.step("answer", partial(answer_questions, answerer, budget, spec.top_k, prices))
+    return [ask, *([suppose_answers] if planned and config else []), grade]
 
 
 def answer_questions(
@@ -192,6 +195,17 @@ def answer_questions(
         cost = prices.cost(response) if prices else None
         task = ANSWER_TASKS[cell.setting]
         sample.predictions.append(prediction_from_response(cell, question, view, task, response, cost))
+
+
+def suppose_answers(sample: EvalSample) -> None:
+    """Make the predictions of a plan such that the judge is asked about all that it may be asked about.
+
+    These are answers to answerable questions, each unlike all others: equal ones would be graded by one request.
+    """
+    golds = {question.id: question.answer for question in sample.examined.questions if question.answerable}
+    for row in sample.predictions:
+        if row.question_id in golds:
+            row.outcome, row.answer = "answered", f"{row.answer or golds[row.question_id]} ({row.id})"
 
 
 def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:

@@ -13,7 +13,7 @@ from fdarx_core.evaluation.similarity import AnswerSimilarity
 from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.extras import require
 from fdarx_core.pipeline.executor import Stages
-from fdarx_core.pipeline.job import PipelineJob
+from fdarx_core.pipeline.job import NO_BOUND, PipelineJob
 from fdarx_core.pipeline.rag_steps import (
     CODE_VERSION,
     IndexSearcher,
@@ -40,6 +40,7 @@ class RagEvaluation(PipelineJob):
     """A RAG evaluation; see `PipelineJob`."""
 
     phase: ClassVar[str] = "answer"
+    bound: ClassVar[str] = NO_BOUND
     code_version: ClassVar[str] = CODE_VERSION
 
     spec: RagSetup

@@ -186,8 +186,8 @@ def test_short_help_names_all_required_arguments_and_the_thresholds(capsys: pyte
     """Of a job in `_LONG` too, whose short help hides what is not marked as common."""
     positional = {
         "grade": "FILE", "show": "RUN QUESTION", "compare": "RUNS", "view": "FOLDER", "report": "RUN",
-        "check": "MODELS", "push": "RUN DATASET", "review sample": "RUN", "review import": "REVIEW FILES", "review report": "REVIEW",
-        "review export": "REVIEW", "review adjudicate": "REVIEW",
+        "check": "MODELS", "push": "RUN DATASET", "review sample": "RUN", "review import": "REVIEW FILES",
+        "review report": "REVIEW", "review export": "REVIEW", "review adjudicate": "REVIEW",
     }  # fmt: skip
     for job, names in positional.items():
         assert cli.main([*job.split(), "--help"]) == 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +54,28 @@ def test_a_plan_counts_what_the_judge_is_asked_about_given_answers(example_build
         again = ("evaluate", "--predictions", tmp_path / "run", "--regrade", "judge", "--models", models)
         regraded = run_job(*again, "--out", tmp_path / "again", "--plan")
         assert planned_requests(regraded.stdout) == server.number, regraded.stderr
+
+
+def test_a_plan_of_an_evaluation_counts_every_answer_that_the_judge_may_be_asked_about(
+    example_build: Path, tmp_path: Path
+) -> None:
+    """Models refuse fewer questions than the built-in rules, which reply in a plan, and no two of them reply alike."""
+    numbers = count()
+
+    def reply(body: Mapping[str, Any]) -> str:
+        return respond(body) if "response_format" in body else f"Take {next(numbers)} mg once daily."
+
+    with LoopbackServer(answer=reply) as server:
+        models = models_file(tmp_path, server.openai_url, {"name": "a"}, {"name": "b"}, {"name": "judge"})
+        line = ("--settings", "closed_book,oracle", "--sample", 4, "--models", models, "--judge", "judge")
+        planned = evaluate(example_build, tmp_path / "run", *line, "--plan")
+        assert (planned.returncode, server.number) == (0, 0), planned.stderr
+        assert "An upper bound" in planned.stdout and "No USD: a, judge, b have no prices" in planned.stdout
+        done = evaluate(example_build, tmp_path / "run", *line)
+        assert done.returncode == 0, done.stderr
+        asked = json.loads((tmp_path / "run" / "run.json").read_text())["asked"]
+        graded = sum(row["requests"] for row in asked if row["task"] == "grade_answer")
+        assert 0 < graded == planned_requests(planned.stdout)
 
 
 def planned_requests(plan: str) -> int:
