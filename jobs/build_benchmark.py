@@ -28,7 +28,8 @@ _PHASES = {
 def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code.
 
-    0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking, 130 interrupted.
+    0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking, or no reply of a model could be used,
+    130 interrupted.
     """
     from jobs.session import carry_out
 
@@ -37,15 +38,17 @@ def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
 
 def _tell(run: RunDirectory, config: BuildSpec) -> int:
     """Print the result of a build; return its exit code."""
+    from fdarx_core.report.retention import silent_models
     from jobs.output import print_json
-    from jobs.session import run_result
+    from jobs.session import end_code, run_result
 
     info = run.info()
     if config.as_json:
         print_json(run_result(run))
     else:
         _tell_result(info, run)
-    return 0 if sum(info["questions"].values()) else NO_QUESTIONS
+    code = end_code(info, silent_models(info))
+    return code if sum(info["questions"].values()) else NO_QUESTIONS
 
 
 def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:

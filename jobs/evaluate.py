@@ -151,10 +151,10 @@ def tell_evaluation(run: RunDirectory, config: GradingSpec) -> int:
     """Print the result of an evaluation or of a graded file; return its exit code."""
     from fdarx_core.evaluation.figures import CellKey
     from fdarx_core.records import Figure, SettingProgress
-    from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy
+    from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy, silent_models
     from fdarx_core.storage import read_records
     from jobs.output import print_json, tell_result, tell_tables
-    from jobs.session import run_result
+    from jobs.session import end_code, run_result
 
     info = run.info()
     cells = info["cells"]
@@ -191,7 +191,8 @@ def tell_evaluation(run: RunDirectory, config: GradingSpec) -> int:
     missed = [one.fault for one in thresholds if one.fault]
     for fault in missed:
         print(f"threshold missed: {fault}", file=sys.stderr)
-    return STOPPED if incomplete else BELOW_THRESHOLD if missed else 0
+    code = end_code({"status": ""}, "" if incomplete else silent_models(run))
+    return STOPPED if incomplete else BELOW_THRESHOLD if missed else code
 
 
 def evaluation_tables(figures: Sequence[Figure], judge: str) -> list[ResultTable]:

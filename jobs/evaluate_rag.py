@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fdarx_core.pipeline.rag import comparison_tables
+from fdarx_core.pipeline.rag import comparison_tables, silent_models
 from fdarx_core.records import RagUsage
 from fdarx_core.specs.evaluate_rag import EvaluateRagSpec
 from fdarx_core.storage import RunDirectory, read_records
@@ -26,10 +26,10 @@ def _tell(run: RunDirectory, config: EvaluateRagSpec) -> int:
     """Print the result of a comparison; return its exit code."""
     if config.as_json:
         print_json(run_result(run, usage=list(read_records(run.file("usage.parquet"), RagUsage))))
-        return end_code(run.info())
+        return end_code(run.info(), silent_models(run))
     tell_tables(comparison_tables(run), verbose=config.verbose)
     tell_result(run.info().get("result", ""), str(run.file("report.html")))
-    return end_code(run.info())
+    return end_code(run.info(), silent_models(run))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import orjson
 
+from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.asking import PlanRow, batch_records
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
@@ -27,6 +28,11 @@ from jobs import STOPPED, wrong_arguments
 from jobs.output import print_json
 from jobs.progress import ProgressLine, batches_text, busy
 from jobs.ray_session import as_ctrl_c, ray_session
+
+_ASK_AGAIN = (
+    "The replies of models are kept, unusable ones too, so the same command gives the same result. To ask the models "
+    "again, give a new --out, without --reuse of this run."
+)
 
 SpecT = TypeVar("SpecT", bound=RunSpec)
 
@@ -105,7 +111,8 @@ def is_done(run: RunDirectory, code_version: str | None = None) -> bool:
     `code_version` is the state of the code that results rest on: a run that another left is made anew.
     """
     if run.complete and is_current(run, code_version):
-        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
+        asked = any(row["endpoint"] != Baseline.name for row in run.info().get("asked", []))
+        print(f"{run.root} is complete already, nothing to do{f'. {_ASK_AGAIN}' * asked}", file=sys.stderr)
         return True
     if run.complete:
         print(f"FDARx reads or grades otherwise by now: reading the replies of {run.root} anew", file=sys.stderr)
@@ -215,9 +222,13 @@ def carry_out(
         return tell(run, spec)
 
 
-def end_code(info: Mapping[str, Any]) -> int:
-    """Return the exit code for a run of this state; print why something was left open."""
-    if info["status"] != "incomplete":
-        return 0
-    print(f"incomplete: {info['ended']}; the same command resumes the job", file=sys.stderr)
-    return STOPPED
+def end_code(info: Mapping[str, Any], silent: str = "") -> int:
+    """Return the exit code for a run of this state; print why something was left open.
+
+    `silent` names the models of which no reply could be used, "" for none.
+    """
+    if info["status"] == "incomplete":
+        print(f"incomplete: {info['ended']}; the same command resumes the job", file=sys.stderr)
+    elif silent:
+        print(f"No reply of {silent} could be used. {_ASK_AGAIN}", file=sys.stderr)
+    return STOPPED if silent or info["status"] == "incomplete" else 0

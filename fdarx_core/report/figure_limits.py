@@ -130,6 +130,11 @@ class MissingVerdicts:
             self.examples.setdefault(grade.reason, grade)
 
     @property
+    def silent(self) -> bool:
+        """Whether there is a verdict on none of the answers."""
+        return self.reasons.total() == self.asked
+
+    @property
     def example(self) -> Grade:
         """The first grade with the most frequent reason."""
         return self.examples[self.reasons.most_common(1)[0][0]]
@@ -148,11 +153,22 @@ class MissingVerdicts:
 
 
 def missing_verdicts(run: RunDirectory) -> list[MissingVerdicts]:
-    """Return the cells of an evaluation in which a noticeable share has no verdict because of the judge.
+    """Return the cells of an evaluation in which a noticeable share has no verdict because of the judge."""
+    return [one for one in judged_cells(run) if one.reasons.total() > NOTICEABLE * one.asked]
 
-    One part of the run is in memory at a time, of models with unscored answers alone.
-    """
-    cells = [cell for cell in read_records(run.file("cells.parquet"), SettingProgress) if cell.unscored]
+
+def silent_models(run: RunDirectory) -> str:
+    """Return the models of an evaluation of which no reply could be used, joined by "and"; "" for none."""
+    cells = [cell for cell in read_records(run.file("cells.parquet"), SettingProgress) if cell.answer_prompt]
+    unusable = {cell.model for cell in cells} - {cell.model for cell in cells if cell.unusable < cell.due}
+    judged = [one for one in judged_cells(run) if one.asked]
+    judges = {one.example.judge for one in judged if one.reasons} if all(one.silent for one in judged) else set()
+    return " and ".join([*sorted(unusable), *(f"the judge {name}" for name in judges)])
+
+
+def judged_cells(run: RunDirectory) -> list[MissingVerdicts]:
+    """Return what a judge that is a model was asked in each cell. One part of the run is in memory at a time."""
+    cells = [cell for cell in read_records(run.file("cells.parquet"), SettingProgress) if cell.answered]
     keys = [CellKey(one.model, one.setting, one.retriever) for one in cells if one.status != "incomplete"]
     found = {key: MissingVerdicts(key) for key in keys}
     for model in dict.fromkeys(key.model for key in keys):
@@ -163,7 +179,7 @@ def missing_verdicts(run: RunDirectory) -> list[MissingVerdicts]:
                 key = key_of[grade.prediction_id]
                 if key in found and grade.judge not in (BY_RULE, BASELINE):
                     found[key].add(grade)
-    return [one for one in found.values() if one.reasons.total() > NOTICEABLE * one.asked]
+    return list(found.values())
 
 
 def remedy(missing: Sequence[MissingVerdicts], run: str) -> str:
@@ -242,6 +258,15 @@ class FactualityChecks:
                 if answered.answer.model == self.method.engine:
                     self.own.add(answered.answer.model)
             yield answered
+
+    @property
+    def silent(self) -> str:
+        """The models of which no reply could be used, joined by "and"; "" for none."""
+        counts = {
+            f"the verifier {self.method.engine}": (self.unjudged.total(), self.pairs),
+            f"the model {self.method.claims}, which extracts claims": (self.unread.total(), self.answers),
+        }
+        return " and ".join(who for who, (unusable, asked) in counts.items() if 0 < asked <= unusable)
 
     def sentences(self) -> list[str]:
         """Return what limits the figures."""

@@ -170,7 +170,10 @@ MOST = 0.5
 """The share of rejected questions from which a stage is named."""
 RULES = "rules"
 _MAIN_REASONS = 2
-_STRONGER = "Take a stronger model."
+_STRONGER = (
+    'Read some of them, with pandas.read_parquet("RUN/responses/TASK"); if the model does not follow the prompt, take '
+    "a stronger one."
+)
 
 
 def why_rejected(stage: str, reason: str) -> str:
@@ -196,6 +199,12 @@ def unusable_lines(info: Mapping[str, Any]) -> list[str]:
         for one in info.get("replies", [])
         if one["unusable"] > TOO_MANY * one["replies"]
     ]
+
+
+def silent_models(info: Mapping[str, Any]) -> str:
+    """Return the models of a build of which no reply at a stage could be used, joined by "and"; "" for none."""
+    silent = (one for one in info.get("replies", []) if 0 < one["replies"] == one["unusable"])
+    return " and ".join(dict.fromkeys(f"the {_who(one['stage'], info)}" for one in silent))
 
 
 def heavy_loss_lines(info: Mapping[str, Any]) -> list[str]:
