@@ -159,10 +159,6 @@ class Evaluation(PipelineJob):
     """
 
     phase: ClassVar[str] = "answer"
-    bound: ClassVar[str] = (
-        "An upper bound: the judge is planned to grade all answers of models to answerable questions; a rule grades "
-        "refusals, and equal answers are graded once."
-    )
     code_version: ClassVar[str] = CODE_VERSION
 
     benchmark: Benchmark

@@ -198,10 +198,7 @@ def answer_questions(
 
 
 def suppose_answers(sample: EvalSample) -> None:
-    """Make the predictions of a plan such that the judge is asked about all that it may be asked about.
-
-    These are answers to answerable questions, each unlike all others: equal ones would be graded by one request.
-    """
+    """Suppose, for a plan, what most requests of the judge follow from: all answers stand, and no two are equal."""
     golds = {question.id: question.answer for question in sample.examined.questions if question.answerable}
     for row in sample.predictions:
         if row.question_id in golds:

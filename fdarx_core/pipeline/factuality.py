@@ -25,7 +25,7 @@ from fdarx_core.labels.rxnorm import read_rxnorm
 from fdarx_core.llm import TRANSIENT, source_digest
 from fdarx_core.pipeline.executor import Stages
 from fdarx_core.pipeline.factuality_steps import AnswerState, FactualitySetup, factuality_steps
-from fdarx_core.pipeline.job import NO_BOUND, PipelineJob
+from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.part_files import PartFiles
 from fdarx_core.pipeline.steps import Part, Resource, Stage, guarded
 from fdarx_core.records import (
@@ -256,7 +256,6 @@ class FactualityEvaluation(PipelineJob):
     """
 
     phase: ClassVar[str] = "check"
-    bound: ClassVar[str] = NO_BOUND
     code_version: ClassVar[str] = CODE_VERSION
 
     spec: FactualitySetup

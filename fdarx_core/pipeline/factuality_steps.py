@@ -382,7 +382,8 @@ def score(spec: FactualitySetup, state: AnswerState) -> None:
         [state.similarity] = AnswerSimilarity().of([state.answer])
     pairs = [row for engine in spec.engines for row in state.pairs[engine.name]]
     pairs += [row for engine in spec.engines for row in state.unsearched_pairs(engine.name)]
-    state.verdicts = verdicts_of(state.claims, pairs, spec.method)
+    texts = {id: passage.text for id, passage in state.all_evidence().items()}
+    state.verdicts = verdicts_of(state.claims, pairs, spec.method, texts)
     row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, state.flags, spec.method)
     row.dropped_flags = state.dropped_flags
     if isinstance(state.safety, str):

@@ -29,11 +29,6 @@ _EFFECTS = {
     "judge": "their questions stay without a verdict",
 }
 
-NO_BOUND = (
-    "No upper bound: requests about the reply of a model are counted on the reply of the built-in rules in its place, "
-    "and a model may write more."
-)
-
 Progress = Callable[[str, int, int, str], None]
 """A function that is called with a phase, the number of finished units, their total (0 if unknown), and a note."""
 
@@ -43,8 +38,7 @@ class PipelineJob(ABC):
     """A job, which makes one run directory. If it is interrupted, another process can run it again and resume it.
 
     A subclass implements the work before the stages (`prepare`), the `stages`, and the work after them (`publish`).
-    `phase` is the name of the work on parts. `bound` is a sentence on whether a run sends more or fewer requests
-    than are planned. `code_version` is a digest of all code that determines the rows of parts.
+    `phase` is the name of the work on parts. `code_version` is a digest of all code that determines the rows of parts.
 
     Args:
         run: The run directory.
@@ -60,7 +54,6 @@ class PipelineJob(ABC):
     """
 
     phase: ClassVar[str]
-    bound: ClassVar[str] = ""
     code_version: ClassVar[str] = ""
 
     run: RunDirectory
@@ -137,9 +130,8 @@ class PipelineJob(ABC):
         return add_up(self.planned_parts(), self.clients.models)
 
     def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
-        """Return sentences on a plan: on the prompts that exceed the context of their model, and `bound`."""
-        lines = prompt_length_lines(planned, self.clients.models)
-        return [*lines, self.bound] if self.bound and self.clients.models else lines
+        """Return sentences on a plan: on the prompts that exceed the context of their model."""
+        return prompt_length_lines(planned, self.clients.models)
 
     def planned_parts(self) -> Iterator[list[PlanRow]]:
         """Yield the requests that the job would send, part by part, without sending any."""

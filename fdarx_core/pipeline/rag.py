@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import orjson
 
 from fdarx_core.evaluation.similarity import AnswerSimilarity
-from fdarx_core.evaluation.tables import BASELINE, ResultTable
+from fdarx_core.evaluation.tables import ResultTable
 from fdarx_core.extras import require
 from fdarx_core.pipeline.executor import Stages
-from fdarx_core.pipeline.job import NO_BOUND, PipelineJob
+from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.rag_steps import (
     CODE_VERSION,
     IndexSearcher,
@@ -40,7 +40,6 @@ class RagEvaluation(PipelineJob):
     """A RAG evaluation; see `PipelineJob`."""
 
     phase: ClassVar[str] = "answer"
-    bound: ClassVar[str] = NO_BOUND
     code_version: ClassVar[str] = CODE_VERSION
 
     spec: RagSetup
@@ -112,15 +111,13 @@ def comparison_names(config: Mapping[str, Any]) -> ComparisonNames:
 
 def silent_models(run: RunDirectory) -> str:
     """Return the models of a comparison of which no reply could be used, joined by "and"; "" for none."""
-    judge = run.info()["config"]["judge"]
     usages: list[RagUsage] = list(read_records(run.file("usage.parquet"), RagUsage))
     figures: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
-    judged = [row for row in figures if row.metric in ("context_precision", "context_recall")]
-    useful = {row.model for row in usages if row.answered + row.refused}
-    silent = sorted({row.model for row in usages if row.failed} - useful)
-    if judge != BASELINE and any(row.unscored for row in judged) and not any(row.rows for row in judged):
-        silent.append(f"the judge {judge}")
-    return " and ".join(silent)
+    judged = [row.rows for row in figures if row.metric in ("context_precision", "context_recall")]
+    silent = {row.model for row in usages if row.failed} - {row.model for row in usages if row.answered + row.refused}
+    if judged and not any(judged):
+        silent.add(f"the judge {run.info()['config']['judge']}")
+    return " and ".join(sorted(silent))
 
 
 def comparison_tables(run: RunDirectory) -> list[ResultTable]:

@@ -112,7 +112,8 @@ class ClaimVerdict:
 
     `evidence_id` is the passage that decided, `score` its probability of that verdict. For an unsupported claim it is
     the passage with the lowest probability of neutral; for an undecided one that with the highest probability of
-    entailment or contradiction, below the threshold. `reason` explains the verdict, or why there is none.
+    entailment or contradiction, below the threshold; of equal ones that with most words of the claim. `reason` explains
+    the verdict, or why there is none.
     """
 
     claim_id: str

@@ -130,11 +130,6 @@ class MissingVerdicts:
             self.examples.setdefault(grade.reason, grade)
 
     @property
-    def silent(self) -> bool:
-        """Whether there is a verdict on none of the answers."""
-        return self.reasons.total() == self.asked
-
-    @property
     def example(self) -> Grade:
         """The first grade with the most frequent reason."""
         return self.examples[self.reasons.most_common(1)[0][0]]
@@ -162,8 +157,9 @@ def silent_models(run: RunDirectory) -> str:
     cells = [cell for cell in read_records(run.file("cells.parquet"), SettingProgress) if cell.answer_prompt]
     unusable = {cell.model for cell in cells} - {cell.model for cell in cells if cell.unusable < cell.due}
     judged = [one for one in judged_cells(run) if one.asked]
-    judges = {one.example.judge for one in judged if one.reasons} if all(one.silent for one in judged) else set()
-    return " and ".join([*sorted(unusable), *(f"the judge {name}" for name in judges)])
+    silent = {one.example.judge for one in judged if one.reasons.total() == one.asked}
+    judges = [f"the judge {name}" for name in silent if not any(one.reasons.total() < one.asked for one in judged)]
+    return " and ".join([*sorted(unusable), *judges])
 
 
 def judged_cells(run: RunDirectory) -> list[MissingVerdicts]:
@@ -262,11 +258,9 @@ class FactualityChecks:
     @property
     def silent(self) -> str:
         """The models of which no reply could be used, joined by "and"; "" for none."""
-        counts = {
-            f"the verifier {self.method.engine}": (self.unjudged.total(), self.pairs),
-            f"the model {self.method.claims}, which extracts claims": (self.unread.total(), self.answers),
-        }
-        return " and ".join(who for who, (unusable, asked) in counts.items() if 0 < asked <= unusable)
+        verifier = [f"the verifier {self.method.engine}"] if 0 < self.pairs == self.unjudged.total() else []
+        unread = 0 < self.answers <= self.unread.total()
+        return " and ".join(verifier + [f"the model {self.method.claims}, which extracts claims"] * unread)
 
     def sentences(self) -> list[str]:
         """Return what limits the figures."""

@@ -311,6 +311,21 @@ def test_equal_probabilities_support_and_the_better_rank_goes_first() -> None:
     assert of(pair(2, 0.9), pair(1, 0.9))[:2] == ("supported", "e1")
 
 
+@pytest.mark.parametrize("probabilities", [(1 / 3, 1 / 3), (0.0, 0.0), (0.2, 0.2)])
+def test_where_none_decides_the_nearest_of_equal_passages_has_most_words_of_the_claim(
+    probabilities: tuple[float, float],
+) -> None:
+    """Of several sources each has a passage of rank 1, and engines that abstain give all passages the same."""
+    claim = replace(CLAIM, resolved="Take the tablet with food in the morning.")
+    pairs = [pair(1, *probabilities), pair(2, *probabilities), replace(pair(1, *probabilities), evidence_id="other")]
+    texts = {"e1": "Store the bottle.", "e2": "Take it.", "other": "The tablet is taken with food in the morning."}
+    assert verdict_of(claim, pairs, 0.7, 5, texts).evidence_id == "other"
+    assert verdict_of(claim, [*pairs, pair(3, 0.9)], 0.7, 5, texts).evidence_id == "e3"
+    assert (
+        verdict_of(claim, [pair(1, 0.9), replace(pair(1, 0.9), evidence_id="other")], 0.7, 5, texts).evidence_id == "e1"
+    )
+
+
 def test_only_the_first_k_passages_count() -> None:
     assert of(pair(1, 0.2), pair(6, 0.99))[0] == "unsupported"
     assert of(pair(1, 0.2), pair(6, 0.99), k=6)[0] == "supported"

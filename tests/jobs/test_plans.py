@@ -70,7 +70,8 @@ def test_a_plan_of_an_evaluation_counts_every_answer_that_the_judge_may_be_asked
         line = ("--settings", "closed_book,oracle", "--sample", 4, "--models", models, "--judge", "judge")
         planned = evaluate(example_build, tmp_path / "run", *line, "--plan")
         assert (planned.returncode, server.number) == (0, 0), planned.stderr
-        assert "An upper bound" in planned.stdout and "No USD: a, judge, b have no prices" in planned.stdout
+        assert "an evaluation send no more than these" in planned.stdout
+        assert "No USD of judge: it has no `prices` in --models." in planned.stdout
         done = evaluate(example_build, tmp_path / "run", *line)
         assert done.returncode == 0, done.stderr
         asked = json.loads((tmp_path / "run" / "run.json").read_text())["asked"]
