@@ -15,6 +15,7 @@ from fdarx_core.filters.round_trip import (
     outcome,
     read_reply,
     settings_of,
+    told,
     with_passages,
 )
 from fdarx_core.llm.model_config import TokenCounter
@@ -80,7 +81,8 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
             reason = found.reason if found.outcome == "dropped" else f"unscored_{found.reason}"
             rejects.append(Reject(question.id, STAGE, reason, found.detail, question.set_id))
         decided = found.outcome, found.reason, found.detail
-        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, *decided, endpoint=address.name)
+        said = [f"{setting}: {told(reply)}" for setting, reply in state.replies[question.id].items()]
+        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, *decided, said, endpoint=address.name)
         if response is not None:
             verdict.task, verdict.task_version = response.task, response.task_version
             verdict.response_key = response.key

@@ -247,6 +247,8 @@ def test_verdicts_by_several_sources(tmp_path: Path, options: list[object], exam
     assert f"decided by pubmed: On Store., 101\n    | {PASSAGES[4]}" in shown.stdout
     by_model = {one["answer"]["model"]: one["claims"] for one in json.loads(told.stdout)["answers"]}
     assert by_model["careful"][0]["source"] == "pubmed" and by_model["careless"] == []
+    listed = run_job("show", out)
+    assert answer.id in listed.stdout and f"{out}/report.html has all of them" in listed.stdout
     missing = run_job("show", out, "0123")
     assert missing.returncode == 2 and "has no question or answer '0123'" in missing.stderr
 
