@@ -102,6 +102,8 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
         print_json({"review": str(review.root), **info, "pages": pages})
         return 0
     print(f"{info['subjects']} of {info['population']} drawn, {info['items']} items: {', '.join(info['tasks'])}")
+    if not any(item.decision for item in review.items()):
+        print("no judge decided on these items: people are compared with each other alone")
     print(f"{len(info['strata'])} strata, by {', '.join(info['by']) or 'nothing'}")
     for name, items in shares.items():
         print(f"page    {pages[name]}  ({len(items)} items)")
