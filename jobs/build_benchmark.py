@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
 
 NO_QUESTIONS = 1
 """The exit code of a build that made no question."""
+_MADE = {"passages": "passages", "contexts": "contexts", "generate": "candidates"}
+"""What the stages make whose rows are not those that they read."""
 _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
@@ -52,7 +54,7 @@ def _tell(run: RunDirectory, config: BuildSpec) -> int:
 
 
 def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
-    from fdarx_core.report.page_engine import readable
+    from fdarx_core.report.page_engine import plural, readable
     from fdarx_core.report.retention import heavy_loss_lines, main_reasons, missing_lines, unusable_lines
     from jobs.output import tell_result
 
@@ -69,13 +71,17 @@ def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
         rejected = [one for one in info["reject_reasons"] if one["stage"] == stage["stage"]]
         reasons = ", ".join(f"{one['rows']:,} {readable(one['reason'])}" for one in rejected)
         counts = f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected"
+        if made := _MADE.get(stage["stage"]):
+            counts += f", {stage['rows_out']:,} {made} made"
         print(f"{counts}{': ' * bool(reasons)}{reasons}")
     for row in info["asked"]:
         if row["endpoint"] != "baseline":
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
             tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
             batched = f" ({row['batched']:,} in batches)" if row["batched"] else ""
-            print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests{batched}, {tokens}{cost}")
+            print(
+                f"  {row['task']} by {row['endpoint']}: {plural(row['requests'], 'request')}{batched}, {tokens}{cost}"
+            )
     if not total:
         reasons = " ".join(main_reasons(info)) or "No row was rejected."
         print(f"error: no question passed. {reasons}", file=sys.stderr)

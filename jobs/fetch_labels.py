@@ -181,6 +181,8 @@ async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -
 
 
 def _tell(result: FetchResult, place: Location) -> None:
+    from fdarx_core.report.page_engine import plural  # importing it takes longer than showing help may
+
     if result.stopped:
         print(f"stopped: {printable(result.stopped)}", file=sys.stderr)
     if result.rejects:
@@ -188,7 +190,7 @@ def _tell(result: FetchResult, place: Location) -> None:
     labels = sum(bool(file.set_id) for file in result.fetched)
     size = sum(file.bytes for file in result.fetched) / 10**6
     print(f"folder     {place}")
-    print(f"fetched    {labels:,} labels, {len(result.fetched) - labels:,} bulk files, {size:,.1f} MB")
+    print(f"fetched    {plural(labels, 'label')}, {plural(len(result.fetched) - labels, 'bulk file')}, {size:,.1f} MB")
     print(f"unchanged  {result.unchanged:,}")
 
 

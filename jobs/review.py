@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from pydantic import Field, field_validator
 
 from fdarx_core.evaluation.tables import table_text
+from fdarx_core.report.page_engine import plural
 from fdarx_core.report.review_pages import agreement_page, annotator_page
 from fdarx_core.review.agreement import agreement_tables, measure_agreement
 from fdarx_core.review.importing import export_pairs, import_annotations, import_feedback, is_feedback
@@ -101,12 +102,14 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
     if config.as_json:
         print_json({"review": str(review.root), **info, "pages": pages})
         return 0
-    print(f"{info['subjects']} of {info['population']} drawn, {info['items']} items: {', '.join(info['tasks'])}")
+    print(
+        f"{info['subjects']} of {info['population']} drawn, {plural(info['items'], 'item')}: {', '.join(info['tasks'])}"
+    )
     if not any(item.decision for item in review.items()):
         print("no judge decided on these items: people are compared with each other alone")
-    print(f"{len(info['strata'])} strata, by {', '.join(info['by']) or 'nothing'}")
+    print(f"{plural(len(info['strata']), 'stratum', 'strata')}, by {', '.join(info['by']) or 'nothing'}")
     for name, items in shares.items():
-        print(f"page    {pages[name]}  ({len(items)} items)")
+        print(f"page    {pages[name]}  ({plural(len(items), 'item')})")
     print(f"sheet   {review.root}/items.csv\nrows    {review.root}/items.jsonl")
     return 0
 
@@ -156,7 +159,7 @@ def import_files(
         counts = {"new": done.new, "known": done.known, "files": [str(file) for file in done.files]}
         print_json({"review": review, **counts, "notices": done.notices, "differing": differing})
         return 0
-    print(f"{done.new} annotations taken in, {done.known} were known already")
+    print(f"{plural(done.new, 'annotation')} taken in, {done.known} were known already")
     for file in done.files:
         print(f"rows    {file}")
     for item in differing[:_MAX_LISTED]:
@@ -164,7 +167,8 @@ def import_files(
         print(f"differs {item['item']} {item['task']}: {marks}")
     if differing:
         settled = sum(item["item"] in opened.adjudicated_ids() for item in differing)
-        print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
+        differ = plural(len(differing), "item has", "items have")
+        print(f"{differ} different or unsure marks, {settled} of them adjudicated")
     return 0
 
 
@@ -188,7 +192,7 @@ def adjudicate(
     if config and config.as_json:
         print_json({"review": review, "items": items, "page": page})
     else:
-        print(f"{items} items to adjudicate\npage    {page}")
+        print(f"{plural(items, 'item')} to adjudicate\npage    {page}")
     return 0
 
 

@@ -19,6 +19,7 @@ from fdarx_core.pipeline.asking import PlanRow, batch_records
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
+from fdarx_core.report.page_engine import plural, render_page
 from fdarx_core.specs.options import ComputingConfig
 from fdarx_core.specs.running import AskingSpec, RunJob, RunSpec, finish, is_current
 from fdarx_core.storage import Location, RunDirectory, StorageError
@@ -39,8 +40,6 @@ SpecT = TypeVar("SpecT", bound=RunSpec)
 
 def tell_plan(rows: Sequence[PlanRow], notes: Sequence[str], *, as_json: bool) -> None:
     """Print a line for each task and model, their sum and the notes; with `as_json`, lines and sum as an object."""
-    from fdarx_core.report.page_engine import render_page  # importing it takes longer than most of a job's start
-
     if as_json:
         planned = [{name: value for name, value in asdict(row).items() if name != "key"} for row in rows]
         counted = ("requests", "prompt_tokens", "shared_tokens", "completion_tokens")
@@ -197,7 +196,7 @@ def carry_out(
             print(line, file=sys.stderr)
         if not (plan or spec.by_batch_api) and (batched := batch_records(run.file("responses")).uncollected()):
             print(
-                f"{sum(batched.values()):,} requests of {run.root} are in {len(batched)} batches that were not "
+                f"{plural(sum(batched.values()), 'request')} of {run.root} in {len(batched)} batches were not "
                 "collected: with --batch they are collected, without it they are sent and paid for again",
                 file=sys.stderr,
             )

@@ -135,6 +135,6 @@ def safety_sentence(counts: Mapping[str, int], *, by_model: bool) -> str:
     if not by_model:
         return "Not checked: no judge model. Name a language model with --entailment."
     return (
-        f"{counts['flags']:,} flags; {counts['dropped']:,} more are dropped, because a quotation of them is not "
-        f"verbatim. {counts['unchecked']:,} answers are not checked, because the judge's reply is not usable."
+        f"Flags: {counts['flags']:,}; dropped, because a quotation of them is not verbatim: {counts['dropped']:,}. "
+        f"Answers that are not checked, because the judge's reply is not usable: {counts['unchecked']:,}."
     )

@@ -54,6 +54,7 @@ from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import Reject, StageCount, content_id
 from fdarx_core.report import build_report, questions_page
+from fdarx_core.report.page_engine import plural
 from fdarx_core.report.retention import build_sentence
 from fdarx_core.storage import StorageError, write_records
 from fdarx_core.storage.benchmark_writer import write_benchmark
@@ -243,7 +244,7 @@ class Build(PipelineJob):
         labels = next((count.rows_in for count in self.counts if count.stage == "passages"), 0)
         questions = next((count.rows_out for count in self.counts if count.stage == LAST_STAGE), None)
         rejects = sum(count.rejected for count in self.counts)
-        note = "" if questions is None else f"{questions:,} questions, {rejects:,} rejects"
+        note = "" if questions is None else f"{plural(questions, 'question')}, {plural(rejects, 'reject')}"
         if self.transferring:
             self.progress(TRANSFER, done, total, note)
         else:

@@ -239,7 +239,7 @@ def test_verdicts_by_several_sources(tmp_path: Path, options: list[object], exam
     assert all('"pubmed"' in text or ",pubmed," in text for text in written)
     page = (out / "report.html").read_text()
     assert (
-        "Rows of a file; Abstracts of PubMed; Passages of the label" in page and "best passages of each source" in page
+        "Rows of a file; abstracts of PubMed; passages of the label" in page and "best passages of each source" in page
     )
 
     answer = next(row for row in rows_of(out, "answers", CheckedAnswer) if row.answer == PASSAGES[4])
@@ -284,6 +284,6 @@ def test_a_judge_checks_answers_against_the_label_of_a_drug_that_rxnorm_names(
     assert done.returncode == 0, done.stderr
     [flag] = rows_of(tmp_path / "run", "flags", SafetyFlag)
     assert (flag.kind, flag.drug, flag.subject) == ("contraindication", "TELVANTO", "CONTRAINDICATIONS")
-    assert "1 flags; 1 more are dropped" in done.stdout
+    assert "Flags: 1; dropped, because a quotation of them is not verbatim: 1." in done.stdout
     refused = score(tmp_path / "none", "--predictions", answers, "--evidence", f"file:{answers}", "--rxnorm", names)
     assert (refused.returncode, "need labels: give --safety" in refused.stderr) == (2, True)

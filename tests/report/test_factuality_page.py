@@ -74,7 +74,7 @@ def test_it_says_in_words_what_was_scored_and_how(made: SyntheticFactuality, pag
     assert "at least 0.7" in said["Entailment"] and "Judged by tiny-nli" in said["Entailment"]
     assert said["FAS"].startswith("FAS [token_f1] = 0.3 × token_f1 + 0.4 × Support@5 + 0.3 × (1 − Contra@5).")
     assert "the answer makes no claim" in said["FAS"]
-    assert "answers are not checked" in said["Safety"] and "3 rows rejected" in said["Left out"]
+    assert "Answers that are not checked" in said["Safety"] and "3 rows rejected" in said["Left out"]
     assert "FAS [token_f1] " in said["Correlation"]
 
 
