@@ -15,8 +15,7 @@ if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
 
 NO_QUESTIONS = 1
 """The exit code of a build that made no question."""
-_MADE = {"passages": "passages", "contexts": "contexts", "generate": "candidates"}
-"""What the stages make whose rows are not those that they read."""
+_MADE = {"passages": "passages", "contexts": "contexts", "generate": "candidates"}  # of rows of another kind
 _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
@@ -30,8 +29,7 @@ _PHASES = {
 def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code.
 
-    0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking, or no reply of a model could be used,
-    130 interrupted.
+    0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking or no usable reply, 130 interrupted.
     """
     from jobs.session import carry_out
 
@@ -40,7 +38,7 @@ def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
 
 def _tell(run: RunDirectory, config: BuildSpec) -> int:
     """Print the result of a build; return its exit code."""
-    from fdarx_core.report.retention import silent_models
+    from fdarx_core.report.retention import silent_roles
     from jobs.output import print_json
     from jobs.session import end_code, run_result
 
@@ -49,12 +47,12 @@ def _tell(run: RunDirectory, config: BuildSpec) -> int:
         print_json(run_result(run))
     else:
         _tell_result(info, run)
-    code = end_code(info, silent_models(info))
+    code = end_code(info, silent_roles(info))
     return code if sum(info["questions"].values()) else NO_QUESTIONS
 
 
 def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
-    from fdarx_core.report.page_engine import plural, readable
+    from fdarx_core.report.page_engine import readable
     from fdarx_core.report.retention import heavy_loss_lines, main_reasons, missing_lines, unusable_lines
     from jobs.output import tell_result
 
@@ -79,9 +77,7 @@ def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
             cost = "" if row["cost"] is None else f", {row['cost']:.2f} USD"
             tokens = f"{row['prompt_tokens']:,} tokens in, {row['completion_tokens']:,} out"
             batched = f" ({row['batched']:,} in batches)" if row["batched"] else ""
-            print(
-                f"  {row['task']} by {row['endpoint']}: {plural(row['requests'], 'request')}{batched}, {tokens}{cost}"
-            )
+            print(f"  {row['task']} by {row['endpoint']}: {row['requests']:,} requests{batched}, {tokens}{cost}")
     if not total:
         reasons = " ".join(main_reasons(info)) or "No row was rejected."
         print(f"error: no question passed. {reasons}", file=sys.stderr)

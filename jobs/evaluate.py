@@ -151,7 +151,7 @@ def tell_evaluation(run: RunDirectory, config: GradingSpec) -> int:
     """Print the result of an evaluation or of a graded file; return its exit code."""
     from fdarx_core.evaluation.figures import CellKey
     from fdarx_core.records import Figure, SettingProgress
-    from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy, silent_models
+    from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy
     from fdarx_core.storage import read_records
     from jobs.output import print_json, tell_result, tell_tables
     from jobs.session import end_code, run_result
@@ -191,7 +191,12 @@ def tell_evaluation(run: RunDirectory, config: GradingSpec) -> int:
     missed = [one.fault for one in thresholds if one.fault]
     for fault in missed:
         print(f"threshold missed: {fault}", file=sys.stderr)
-    code = end_code({"status": ""}, "" if incomplete else silent_models(run))
+    usable = {cell["model"] for cell in cells if cell["unparsed"] + cell["failed"] < cell["due"]}
+    silent = {cell["model"] for cell in cells if cell["answer_prompt"]} - usable
+    judged = sum(cell["answered"] > 0 for cell in cells)
+    if [one.reasons.total() == one.asked for one in missing] == [True] * judged:
+        silent |= {f"the judge {one.example.judge}" for one in missing}
+    code = end_code({"status": ""}, () if incomplete else silent)
     return STOPPED if incomplete else BELOW_THRESHOLD if missed else code
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fdarx_core.pipeline.finetuning import TrainingFailed
-from fdarx_core.report.page_engine import plural
 from fdarx_core.specs.finetune import FinetuneAnswererSpec
 from fdarx_core.storage import RunDirectory
 from fdarx_core.tuning.evaluation import change_lines, stored_changes
@@ -39,7 +38,7 @@ def _tell(run: RunDirectory, config: FinetuneAnswererSpec) -> int:
         return 0
     info = run.info()
     best = f"lowest validation loss {info['validation_loss']:.3f} at {info['best_step']:,}"
-    print(f"\n{plural(info['steps'], 'step')}; {best}", *change_lines(stored_changes(run)), sep="\n")
+    print(f"\n{info['steps']:,} steps; {best}", *change_lines(stored_changes(run)), sep="\n")
     print(f"\n{config.result:<8} {run.file(config.result)}\nreport   {run.file('report.html')}")
     return 0
 

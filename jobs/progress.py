@@ -140,9 +140,7 @@ class ProgressLine:
         left = f", {_rate_text(rate)}" if rate else ""
         left += f", {(total - done) / rate:.0f} s left" if rate and total > done else ""
         of = f" of {total:,}" if total else ""
-        asking = (
-            "" if total and done >= total else self._asking(seconds)
-        )  # what was in flight at the last look is answered
+        asking = "" if total and done >= total else self._asking(seconds)  # which was looked at before the end
         return f"{done:,}{of} {name}{', ' if note else ''}{note}{asking}{left}"
 
     def _asking(self, seconds: float) -> str:

@@ -102,11 +102,9 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
     if config.as_json:
         print_json({"review": str(review.root), **info, "pages": pages})
         return 0
-    print(
-        f"{info['subjects']} of {info['population']} drawn, {plural(info['items'], 'item')}: {', '.join(info['tasks'])}"
-    )
-    if not any(item.decision for item in review.items()):
-        print("no judge decided on these items: people are compared with each other alone")
+    by = "" if any(item.decision for item in review.items()) else "; no judge decided on them"
+    tasks = ", ".join(info["tasks"])
+    print(f"{info['subjects']} of {info['population']} drawn, {plural(info['items'], 'item')}: {tasks}{by}")
     print(f"{plural(len(info['strata']), 'stratum', 'strata')}, by {', '.join(info['by']) or 'nothing'}")
     for name, items in shares.items():
         print(f"page    {pages[name]}  ({plural(len(items), 'item')})")

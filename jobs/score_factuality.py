@@ -34,12 +34,14 @@ def _tell(run: RunDirectory, config: FactualitySpec) -> int:
         print(line, file=sys.stderr)
     if config.as_json:
         print_json(run_result(run))
-        return end_code(run.info(), checks.silent)
-    tell_tables(tables_of(run), verbose=config.verbose)
-    if found := safety_of(run):
-        print(f"\nsafety   {found}")
-    tell_result(run.info().get("result", ""), str(run.file("report.html")))
-    return end_code(run.info(), checks.silent)
+    else:
+        tell_tables(tables_of(run), verbose=config.verbose)
+        if found := safety_of(run):
+            print(f"\nsafety   {found}")
+        tell_result(run.info().get("result", ""), str(run.file("report.html")))
+    silent = [f"the verifier {checks.method.engine}"] if 0 < checks.pairs == checks.unjudged.total() else []
+    unread = 0 < checks.answers <= checks.unread.total()
+    return end_code(run.info(), silent + [f"the model {checks.method.claims}, which extracts claims"] * unread)
 
 
 if __name__ == "__main__":

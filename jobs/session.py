@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
@@ -30,10 +30,7 @@ from jobs.output import print_json
 from jobs.progress import ProgressLine, batches_text, busy
 from jobs.ray_session import as_ctrl_c, ray_session
 
-_ASK_AGAIN = (
-    "The replies of models are kept, unusable ones too, so the same command gives the same result. To ask the models "
-    "again, give a new --out, without --reuse of this run."
-)
+_ASK_AGAIN = "Replies are kept, unusable ones too: to ask again, give a new --out, without --reuse of this run."
 
 SpecT = TypeVar("SpecT", bound=RunSpec)
 
@@ -221,13 +218,10 @@ def carry_out(
         return tell(run, spec)
 
 
-def end_code(info: Mapping[str, Any], silent: str = "") -> int:
-    """Return the exit code for a run of this state; print why something was left open.
-
-    `silent` names the models of which no reply could be used, "" for none.
-    """
+def end_code(info: Mapping[str, Any], silent: Collection[str] = ()) -> int:
+    """Return the exit code for a run of this state; print why something was left open, or who gave no usable reply."""
     if info["status"] == "incomplete":
         print(f"incomplete: {info['ended']}; the same command resumes the job", file=sys.stderr)
     elif silent:
-        print(f"No reply of {silent} could be used. {_ASK_AGAIN}", file=sys.stderr)
+        print(f"No reply of {' and '.join(sorted(silent))} could be used. {_ASK_AGAIN}", file=sys.stderr)
     return STOPPED if silent or info["status"] == "incomplete" else 0

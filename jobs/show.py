@@ -6,19 +6,23 @@ and its grade. Of a factuality run: the answers, and the verdict on each claim w
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from fdarx_core.report.traces import PAGES, build_trace, evaluation_trace, factuality_trace, some_ids, trace_text
+from fdarx_core.report.traces import build_trace, evaluation_trace, factuality_trace, trace_text
 from fdarx_core.specs.options import JobConfig
 from fdarx_core.storage import RunDirectory
 from jobs import stop
 from jobs.cli import run_as
 from jobs.output import print_json, printable
 
-_FIRST = 5
-_TRACES = {"build_benchmark": build_trace, "evaluate": evaluation_trace, "score_factuality": factuality_trace}
+_KINDS = {
+    "build_benchmark": (build_trace, "questions", "questions.html"),
+    "evaluate": (evaluation_trace, "questions", "answers.html"),
+    "score_factuality": (factuality_trace, "answers", "report.html"),
+}  # by the job of a run: what reads a question, the table with ids, and the page with all of them
 
 
 def show(run: str, question: str = "", /, *, config: Annotated[JobConfig | None, Parameter(name="*")] = None) -> int:
@@ -33,22 +37,17 @@ def show(run: str, question: str = "", /, *, config: Annotated[JobConfig | None,
         Without one, the first ids are printed, and which page has all of them.
     """
     opened = RunDirectory.open(run)
-    if (job := opened.info()["job"]) not in _TRACES:
+    if (job := opened.info()["job"]) not in _KINDS:
         stop(f"{run} is a run of {job}; show prints questions of builds, evaluations and factuality runs")
-    if not question:
-        ids = some_ids(opened, _FIRST)
-        page = opened.file(PAGES.get(job, "questions.html"))
-        if config and config.as_json:
-            print_json({"run": run, "ids": ids, "page": str(page)})
-        else:
-            print("\n".join(f"{id}  {printable(text)}" for id, text in ids.items()))
-            print(f"\nGive one of these ids, or another: {page} has all of them.")
-        return 0
-    trace = _TRACES[job](opened, question)
-    if config and config.as_json:
-        print_json({"run": run, **trace})
+    read, table, page = _KINDS[job]
+    if question:
+        trace = read(opened, question)
+        text = trace_text(trace)
     else:
-        print(trace_text(trace), end="")
+        trace = {"ids": dict(islice(opened.rows(table, "id", "question"), 5)), "page": str(opened.file(page))}
+        text = "".join(f"{id}  {printable(asked)}\n" for id, asked in trace["ids"].items())
+        text += f"\nGive one of these ids, or another: {trace['page']} has all of them.\n"
+    print_json({"run": run, **trace}) if config and config.as_json else print(text, end="")
     return 0
 
 

@@ -14,7 +14,6 @@ from fdarx_core.evaluation.metrics import Numbers
 from fdarx_core.evaluation.similarity import TOKEN_F1, bleu_4, rouge
 from fdarx_core.factuality.evidence.sources import K
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, FactualityScore, PairVerdict, SafetyFlag
-from fdarx_core.text.tokens import word_overlap
 from fdarx_core.verify.engine import THRESHOLD, Inference, TextPair, decide
 
 SUPPORTED, CONTRADICTED, UNSUPPORTED = "supported", "contradicted", "unsupported"
@@ -108,50 +107,40 @@ def judged(pair: PairVerdict, inference: Inference) -> PairVerdict:
     return replace(pair, **found, on_subject=pair.on_subject and not other_drug)
 
 
-def verdicts_of(
-    claims: Iterable[Claim], pairs: Iterable[PairVerdict], method: ScoringMethod, texts: Mapping[str, str] | None = None
-) -> list[ClaimVerdict]:
+def verdicts_of(claims: Iterable[Claim], pairs: Iterable[PairVerdict], method: ScoringMethod) -> list[ClaimVerdict]:
     """Return a verdict for each claim, in order, from the pairs that the engine of the method judged."""
     by_claim: dict[str, list[PairVerdict]] = defaultdict(list)
     for pair in pairs:
         if pair.engine == method.engine:
             by_claim[pair.claim_id].append(pair)
-    return [verdict_of(claim, by_claim[claim.id], method.threshold, method.k, texts) for claim in claims]
+    return [verdict_of(claim, by_claim[claim.id], method.threshold, method.k) for claim in claims]
 
 
-def verdict_of(
-    claim: Claim,
-    pairs: Sequence[PairVerdict],
-    threshold: float = THRESHOLD,
-    k: int = K,
-    texts: Mapping[str, str] | None = None,
-) -> ClaimVerdict:
+def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = THRESHOLD, k: int = K) -> ClaimVerdict:
     """Return the verdict on a claim from the pairs of one engine of kind evidence and rank 1 to k.
 
     The highest probability of entailment or contradiction decides if it is at least `threshold`; of equal ones
-    entailment is preferred, and the better rank. Otherwise the claim is unscored if a passage that could have decided
-    was not judged; unsupported if the probability of neutral is at least `threshold` for every passage; else undecided.
-    A claim without any passage is undecided, with the reason no_evidence. Where none decides, the nearest of equal ones
-    is that with most words of the claim, by `texts`, the texts of passages by id: ranks are those of its source.
+    entailment is preferred, then more words of the claim, then the better rank. Otherwise the claim is unscored if a
+    passage that could have decided was not judged; unsupported if the probability of neutral is at least `threshold`
+    for every passage; else undecided. A claim without any passage is undecided, with the reason no_evidence.
     """
-    near = sorted((pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k), key=lambda pair: pair.rank)
+    near = [pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k]
+    near.sort(key=lambda pair: (-pair.words, pair.rank))
     if not near:
         return ClaimVerdict(claim.id, claim.answer_id, UNDECIDED, reason=NO_EVIDENCE)
     for_it = max(near, key=lambda pair: probability(pair.entailment))
     against_it = max(near, key=lambda pair: probability(pair.contradiction))
-    by_words = sorted(near, key=lambda pair: -word_overlap(claim.resolved, (texts or {}).get(pair.evidence_id, "")))
-    nearest = min(by_words, key=lambda pair: probability(pair.neutral))
+    nearest = min(near, key=lambda pair: probability(pair.neutral))
     of_pair = {SUPPORTED: for_it.entailment, CONTRADICTED: against_it.contradiction, UNSUPPORTED: nearest.neutral}
     scores = {verdict: probability(value) for verdict, value in of_pair.items()}
     verdict = decide(scores[SUPPORTED], scores[UNSUPPORTED], scores[CONTRADICTED], threshold)
     lacking = next((pair for pair in near if pair.entailment is None), None)
     if lacking is not None and verdict in (UNSUPPORTED, UNDECIDED):
         return ClaimVerdict(claim.id, claim.answer_id, UNSCORED, reason=lacking.reason or NOT_JUDGED)
-    if verdict == UNDECIDED:
-        nearest = max(by_words, key=lambda pair: max(probability(pair.entailment), probability(pair.contradiction)))
-    pair = {SUPPORTED: for_it, CONTRADICTED: against_it}.get(verdict, nearest)
-    score = scores.get(verdict, max(scores[SUPPORTED], scores[CONTRADICTED]))
-    return ClaimVerdict(claim.id, claim.answer_id, verdict, pair.evidence_id, score, pair.reason)
+    surest = SUPPORTED if scores[SUPPORTED] >= scores[CONTRADICTED] else CONTRADICTED
+    rests_on = verdict if verdict in scores else surest
+    pair = {SUPPORTED: for_it, CONTRADICTED: against_it, UNSUPPORTED: nearest}[rests_on]
+    return ClaimVerdict(claim.id, claim.answer_id, verdict, pair.evidence_id, scores[rests_on], pair.reason)
 
 
 def probability(value: float | None) -> float:

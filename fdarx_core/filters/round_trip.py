@@ -138,13 +138,6 @@ def read_reply(slots: Mapping[str, Any], response: Response) -> RoundTripReply |
     return reply
 
 
-def told(reply: RoundTripReply | Unparsable) -> str:
-    """Return what a reply says, for people."""
-    if isinstance(reply, Unparsable):
-        return f"(unusable: {reply.reason}: {reply.detail})"
-    return reply.answer if reply.answerable else "(no answer was found)"
-
-
 def outcome(
     question: QuestionAnswer, replies: Mapping[RoundTripSetting, RoundTripReply | Unparsable], compared: Response | None
 ) -> Outcome:

@@ -54,7 +54,6 @@ from fdarx_core.pipeline.round_trip_steps import LAST_STAGE
 from fdarx_core.pipeline.steps import Part, Stage, batches
 from fdarx_core.records import Reject, StageCount, content_id
 from fdarx_core.report import build_report, questions_page
-from fdarx_core.report.page_engine import plural
 from fdarx_core.report.retention import build_sentence
 from fdarx_core.storage import StorageError, write_records
 from fdarx_core.storage.benchmark_writer import write_benchmark
@@ -67,7 +66,6 @@ LABELS_PER_PART = 8
 _SOURCES_PER_TASK = 64
 COUNTED_LABELS = 20
 """The most labels on which a build counts prompts before it asks; one takes about 0.3 CPU-seconds."""
-_UPPER_BOUND = "An upper bound: models write fewer questions than they are asked for, and filters drop some."
 
 TRANSFER = "transfer"
 """The stage of the second phase of a build by a model, which asks questions on one label of others."""
@@ -178,8 +176,7 @@ class Build(PipelineJob):
             yield [(Stage(TRANSFER, read, steps, write, 16), self._transfer_parts())]
 
     def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
-        lines = prompt_length_lines(planned, self.clients.models, role_in_build)
-        return [*lines, _UPPER_BOUND] if self.roles.by_model else lines
+        return prompt_length_lines(planned, self.clients.models, role_in_build)
 
     def _tell_prompt_lengths(self) -> None:
         """Tell which prompts are too long, as a plan of some of the labels counts them."""
@@ -244,7 +241,7 @@ class Build(PipelineJob):
         labels = next((count.rows_in for count in self.counts if count.stage == "passages"), 0)
         questions = next((count.rows_out for count in self.counts if count.stage == LAST_STAGE), None)
         rejects = sum(count.rejected for count in self.counts)
-        note = "" if questions is None else f"{plural(questions, 'question')}, {plural(rejects, 'reject')}"
+        note = "" if questions is None else f"{questions:,} questions, {rejects:,} rejects"
         if self.transferring:
             self.progress(TRANSFER, done, total, note)
         else:

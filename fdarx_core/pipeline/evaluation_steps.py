@@ -176,12 +176,12 @@ def evaluation_steps(
         return [partial(take_given_answers, given), grade]
     config, answerer = spec.models.get(model), spec.address(model)
     budget, prices = TokenBudget.of(config, spec.label_chars), config.prices if config else None
-    ask = answerer.step("answer", partial(answer_questions, answerer, budget, spec.top_k, prices))
-    return [ask, *([suppose_answers] if planned and config else []), grade]
+    ask = partial(answer_questions, answerer, budget, spec.top_k, prices, planned and config is not None)
+    return [answerer.step("answer", ask), grade]
 
 
 def answer_questions(
-    address: Address, budget: TokenBudget, top_k: int, prices: Prices | None, sample: EvalSample
+    address: Address, budget: TokenBudget, top_k: int, prices: Prices | None, planned: bool, sample: EvalSample
 ) -> Asking:
     """Questions → predictions of one model, cell by cell, so that requests with a common prefix follow each other."""
     prompts: list[tuple[CellKey, QuestionAnswer, PromptContext]] = []
@@ -194,15 +194,10 @@ def answer_questions(
     for (cell, question, view), (_, response) in zip(prompts, exchanges, strict=True):
         cost = prices.cost(response) if prices else None
         task = ANSWER_TASKS[cell.setting]
-        sample.predictions.append(prediction_from_response(cell, question, view, task, response, cost))
-
-
-def suppose_answers(sample: EvalSample) -> None:
-    """Suppose, for a plan, what most requests of the judge follow from: all answers stand, and no two are equal."""
-    golds = {question.id: question.answer for question in sample.examined.questions if question.answerable}
-    for row in sample.predictions:
-        if row.question_id in golds:
-            row.outcome, row.answer = "answered", f"{row.answer or golds[row.question_id]} ({row.id})"
+        row = prediction_from_response(cell, question, view, task, response, cost)
+        if planned:  # the judge is asked about as many as it may be: nothing is refused, no two answers are equal
+            row.outcome, row.answer = "answered", f"{row.answer or question.answer} ({row.id})"
+        sample.predictions.append(row)
 
 
 def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:

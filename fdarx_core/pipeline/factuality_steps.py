@@ -30,6 +30,7 @@ from fdarx_core.llm import Baseline, ModelConfig, Task, source_digest
 from fdarx_core.pipeline.steps import Address, Asking, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.text.tokens import word_overlap
 from fdarx_core.verify import Judgement, TextPair, Unjudged, open_engine
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_slots, read_judged
 
@@ -202,6 +203,7 @@ class AnswerState:
         answer, query = self.answer, self.query(claim)
         subject = self.subjects.get(claim.id) or subject_of(query)
         row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=is_about(evidence, subject))
+        row.words = word_overlap(claim.resolved, evidence.text)
         drug = drug_of(query, subject)
         return row, TextPair(evidence.text, claim.resolved, drug, answer.question, evidence.heading)
 
@@ -382,8 +384,7 @@ def score(spec: FactualitySetup, state: AnswerState) -> None:
         [state.similarity] = AnswerSimilarity().of([state.answer])
     pairs = [row for engine in spec.engines for row in state.pairs[engine.name]]
     pairs += [row for engine in spec.engines for row in state.unsearched_pairs(engine.name)]
-    texts = {id: passage.text for id, passage in state.all_evidence().items()}
-    state.verdicts = verdicts_of(state.claims, pairs, spec.method, texts)
+    state.verdicts = verdicts_of(state.claims, pairs, spec.method)
     row = score_of(state.answer, state.claims, state.verdicts, pairs, state.similarity, state.flags, spec.method)
     row.dropped_flags = state.dropped_flags
     if isinstance(state.safety, str):

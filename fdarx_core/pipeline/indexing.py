@@ -16,7 +16,6 @@ from fdarx_core.pipeline.executor import Call, Executor, Operator
 from fdarx_core.pipeline.job import Progress
 from fdarx_core.pipeline.steps import batches
 from fdarx_core.records import Chunk, LabelVersion, Reject
-from fdarx_core.report.page_engine import plural
 from fdarx_core.retrieval.encoders import EncoderInfo, SentenceEncoder, WindowVectors
 from fdarx_core.retrieval.index import IndexStore, Manifest
 from fdarx_core.retrieval.index.chunk_table import headed_chunk
@@ -261,7 +260,7 @@ class Indexing:
         )
 
     def _tell_read(self, total: int) -> None:
-        self._tell("index", self.documents, total, f"{plural(self.embedded, 'new chunk')} written")
+        self._tell("index", self.documents, total, f"{self.embedded:,} new chunks written")
 
     def _find_labels(self, found: Inputs) -> LabelFiles:
         """Return the newest version of each label, and the sources that hold other documents."""

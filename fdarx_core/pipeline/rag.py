@@ -109,17 +109,6 @@ def comparison_names(config: Mapping[str, Any]) -> ComparisonNames:
     )
 
 
-def silent_models(run: RunDirectory) -> str:
-    """Return the models of a comparison of which no reply could be used, joined by "and"; "" for none."""
-    usages: list[RagUsage] = list(read_records(run.file("usage.parquet"), RagUsage))
-    figures: list[Figure] = list(read_records(run.file("figures.parquet"), Figure))
-    judged = [row for row in figures if row.metric in ("context_precision", "context_recall")]
-    silent = {row.model for row in usages if row.failed} - {row.model for row in usages if row.answered + row.refused}
-    if any(row.unscored for row in judged) and not any(row.rows for row in judged):
-        silent.add(f"the judge {run.info()['config']['judge']}")
-    return " and ".join(sorted(silent))
-
-
 def comparison_tables(run: RunDirectory) -> list[ResultTable]:
     """Return the tables of the paper and the usage of the answers, without empty ones."""
     names = comparison_names(run.info()["config"])

@@ -15,7 +15,6 @@ from fdarx_core.filters.round_trip import (
     outcome,
     read_reply,
     settings_of,
-    told,
     with_passages,
 )
 from fdarx_core.llm.model_config import TokenCounter
@@ -81,7 +80,8 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
             reason = found.reason if found.outcome == "dropped" else f"unscored_{found.reason}"
             rejects.append(Reject(question.id, STAGE, reason, found.detail, question.set_id))
         decided = found.outcome, found.reason, found.detail
-        said = [f"{setting}: {told(reply)}" for setting, reply in state.replies[question.id].items()]
+        replies = state.replies[question.id].items()
+        said = [f"{setting}: {getattr(reply, 'answer', '') or '(no usable answer)'}" for setting, reply in replies]
         verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, *decided, said, endpoint=address.name)
         if response is not None:
             verdict.task, verdict.task_version = response.task, response.task_version

@@ -148,23 +148,11 @@ class MissingVerdicts:
 
 
 def missing_verdicts(run: RunDirectory) -> list[MissingVerdicts]:
-    """Return the cells of an evaluation in which a noticeable share has no verdict because of the judge."""
-    return [one for one in judged_cells(run) if one.reasons.total() > NOTICEABLE * one.asked]
+    """Return the cells of an evaluation in which a noticeable share has no verdict because of the judge.
 
-
-def silent_models(run: RunDirectory) -> str:
-    """Return the models of an evaluation of which no reply could be used, joined by "and"; "" for none."""
-    cells = [cell for cell in read_records(run.file("cells.parquet"), SettingProgress) if cell.answer_prompt]
-    unusable = {cell.model for cell in cells} - {cell.model for cell in cells if cell.unusable < cell.due}
-    judged = [one for one in judged_cells(run) if one.asked]
-    silent = {one.example.judge for one in judged if one.reasons.total() == one.asked}
-    judges = [f"the judge {name}" for name in silent if not any(one.reasons.total() < one.asked for one in judged)]
-    return " and ".join([*sorted(unusable), *judges])
-
-
-def judged_cells(run: RunDirectory) -> list[MissingVerdicts]:
-    """Return what a judge that is a model was asked in each cell. One part of the run is in memory at a time."""
-    cells = [cell for cell in read_records(run.file("cells.parquet"), SettingProgress) if cell.answered]
+    One part of the run is in memory at a time, of models with unscored answers alone.
+    """
+    cells = [cell for cell in read_records(run.file("cells.parquet"), SettingProgress) if cell.unscored]
     keys = [CellKey(one.model, one.setting, one.retriever) for one in cells if one.status != "incomplete"]
     found = {key: MissingVerdicts(key) for key in keys}
     for model in dict.fromkeys(key.model for key in keys):
@@ -175,7 +163,7 @@ def judged_cells(run: RunDirectory) -> list[MissingVerdicts]:
                 key = key_of[grade.prediction_id]
                 if key in found and grade.judge not in (BY_RULE, BASELINE):
                     found[key].add(grade)
-    return list(found.values())
+    return [one for one in found.values() if one.reasons.total() > NOTICEABLE * one.asked]
 
 
 def remedy(missing: Sequence[MissingVerdicts], run: str) -> str:
@@ -254,13 +242,6 @@ class FactualityChecks:
                 if answered.answer.model == self.method.engine:
                     self.own.add(answered.answer.model)
             yield answered
-
-    @property
-    def silent(self) -> str:
-        """The models of which no reply could be used, joined by "and"; "" for none."""
-        verifier = [f"the verifier {self.method.engine}"] if 0 < self.pairs == self.unjudged.total() else []
-        unread = 0 < self.answers <= self.unread.total()
-        return " and ".join(verifier + [f"the model {self.method.claims}, which extracts claims"] * unread)
 
     def sentences(self) -> list[str]:
         """Return what limits the figures."""

@@ -170,10 +170,7 @@ MOST = 0.5
 """The share of rejected questions from which a stage is named."""
 RULES = "rules"
 _MAIN_REASONS = 2
-_STRONGER = (
-    'Read some of them, with pandas.read_parquet("RUN/responses/TASK"); if the model does not follow the prompt, take '
-    "a stronger one."
-)
+_STRONGER = "Read some of them in responses/ of the run; if the model ignores the prompt, take a stronger one."
 
 
 def why_rejected(stage: str, reason: str) -> str:
@@ -201,10 +198,9 @@ def unusable_lines(info: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def silent_models(info: Mapping[str, Any]) -> str:
-    """Return the models of a build of which no reply at a stage could be used, joined by "and"; "" for none."""
-    silent = (one for one in info.get("replies", []) if 0 < one["replies"] == one["unusable"])
-    return " and ".join(dict.fromkeys(f"the {_who(one['stage'], info)}" for one in silent))
+def silent_roles(info: Mapping[str, Any]) -> set[str]:
+    """Return the roles of a build, with their models, of which no reply at a stage could be used."""
+    return {_who(one["stage"], info) for one in info.get("replies", []) if 0 < one["replies"] == one["unusable"]}
 
 
 def heavy_loss_lines(info: Mapping[str, Any]) -> list[str]:

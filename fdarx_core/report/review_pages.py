@@ -35,8 +35,8 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], anno
         "items": [_item(one, texts) for one in items],
         "texts": list(texts),
     }
-    unjudged = "" if any(one.item.decision for one in items) else " hidden"  # of the parts on the judge
-    return render_page("review.html.j2", info=info, annotator=annotator, payload=payload, unjudged=unjudged)
+    hidden = "" if any(one.item.decision for one in items) else " hidden"  # of parts on the judge
+    return render_page("review.html.j2", info=info, annotator=annotator, payload=payload, unjudged=hidden)
 
 
 def _item(annotated: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 from fdarx_core.llm import ResponseStore
@@ -35,16 +34,6 @@ def _find_question(run: RunDirectory, kind: str, question_id: str, places: str) 
     raise StorageError(
         f"{run.root} has no question {question_id!r}; ids have 16 hexadecimal digits and are in {places}"
     )
-
-
-PAGES = {"evaluate": "answers.html", "score_factuality": "report.html"}
-"""The page of a run that has all ids, by its job; questions.html of a build."""
-
-
-def some_ids(run: RunDirectory, number: int) -> dict[str, str]:
-    """Return the first questions of a run by their ids; of a factuality run the questions of the first answers."""
-    kind = "answers" if run.info()["job"] == "score_factuality" else "questions"
-    return dict(islice(run.rows(kind, "id", "question"), number))
 
 
 def build_trace(run: RunDirectory, question_id: str) -> dict[str, Any]:

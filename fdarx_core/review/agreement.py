@@ -270,22 +270,21 @@ def _annotators_table(agreement: Agreement) -> ResultTable:
     in_own_row = [figure for figure in agreement.figures if _in_own_row(figure)]
     figures = [figure for figure in in_own_row if figure.keys["judge"] == ALL or len(judges[figure.keys["task"]]) == 1]
     cells: list[tuple[str, Hashable, Estimate]] = []
-    pairs = 0
     for name, row in _rows(figures).items():
         if _count(row, "pair"):
-            pairs = max(pairs, len(_cell(row, "pair", "accuracy")))
             for group, between, metric in _RANGES:
                 known = [figure.value for figure in _cell(row, between, metric) if figure.value is not None]
                 bounds = (("low", min(known)), ("high", max(known))) if known else ()
                 cells += [(name, (group, bound), Estimate(value)) for bound, value in bounds]
             cells += [(name, "alpha", figure) for figure in _cell(row, "annotators", "alpha")]
     columns = [(group, bound, (group, bound)) for group, _, _ in _RANGES for bound in ("low", "high")]
+    several = any(len(_cell(row, "pair", "accuracy")) > 1 for row in _rows(figures).values())
     judged = any(key[0].startswith("Judge") for _, key, _ in cells if isinstance(key, tuple))
     title = f"Table 5. Annotators: each against {'the judge and against ' * judged}each other"
     table = build_table(title, "Task", [*columns, ("All", "α", "alpha")], cells)
     table.notes += [
         f"{'Judge: with one annotator at a time as the reference. ' * judged}Pairs: two annotators, on the items that "
-        f"both judged.{' Low and high are of different people.' * (judged or pairs > 1)}",
+        f"both judged.{' Low and high are of different people.' * (judged or several)}",
         "α: Krippendorff's, for nominal values, over all votes.",
         *_notes(agreement, figures),
     ]
@@ -375,10 +374,10 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
         "Items whose votes tie, in no consensus": sum(len(row.ties) for row in progress),
         "Items whose adjudicated value is the consensus": sum(row.adjudicated for row in progress),
         "Marks “unsure”, in no figure": sum(row.unsure for row in progress),
-        "Items on which the judge reached no decision, in none of its figures": sum(row.undecided for row in progress),
+        "Items on which the judge reached no decision, in none of its figures": sum(
+            row.undecided for row in progress if row.undecided < row.judged
+        ),
     }
-    if not any(annotated.item.decision for annotated in agreement.voted):
-        counted.popitem()  # nothing was judged
     notes += [f"{text}: {count:,}." for text, count in counted.items() if count]
     if agreement.informed:
         what = "left out" if agreement.blind else "counted"

@@ -117,5 +117,7 @@ def test_what_was_found_is_told_in_words() -> None:
     lacking = FactualityScore("b", "q", "m", "", "", "", "", "answered", unscored=["flags: invalid_json: no JSON"])
     counts = safety_counts(score) + safety_counts(lacking)
     assert counts == {"flagged": 1, "flags": 2, "dropped": 1, "unchecked": 1}
-    assert safety_sentence(counts, by_model=True).startswith("Flags: 2; dropped, because a quotation of them is not verbatim: 1.")
+    assert safety_sentence(counts, by_model=True).startswith(
+        "Flags: 2; dropped, because a quotation of them is not verbatim: 1."
+    )
     assert safety_sentence({}, by_model=False).startswith("Not checked: no judge model")

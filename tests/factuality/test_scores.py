@@ -316,14 +316,9 @@ def test_where_none_decides_the_nearest_of_equal_passages_has_most_words_of_the_
     probabilities: tuple[float, float],
 ) -> None:
     """Of several sources each has a passage of rank 1, and engines that abstain give all passages the same."""
-    claim = replace(CLAIM, resolved="Take the tablet with food in the morning.")
-    pairs = [pair(1, *probabilities), pair(2, *probabilities), replace(pair(1, *probabilities), evidence_id="other")]
-    texts = {"e1": "Store the bottle.", "e2": "Take it.", "other": "The tablet is taken with food in the morning."}
-    assert verdict_of(claim, pairs, 0.7, 5, texts).evidence_id == "other"
-    assert verdict_of(claim, [*pairs, pair(3, 0.9)], 0.7, 5, texts).evidence_id == "e3"
-    assert (
-        verdict_of(claim, [pair(1, 0.9), replace(pair(1, 0.9), evidence_id="other")], 0.7, 5, texts).evidence_id == "e1"
-    )
+    pairs = [replace(pair(rank, *probabilities), words=0.15) for rank in (1, 2)]
+    pairs.append(replace(pair(1, *probabilities), evidence_id="other", words=0.62))
+    assert of(*pairs)[1] == "other" and of(*pairs, pair(3, 0.9))[1] == "e3"
 
 
 def test_only_the_first_k_passages_count() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
-import re
 import subprocess
 import sys
 import time

@@ -14,7 +14,7 @@ from tests.jobs.evaluating import models_file
 from tests.jobs.in_process import run_job
 from tests.llm.loopback_server import LoopbackServer
 
-AGAIN = "To ask the models again, give a new --out, without --reuse of this run."
+AGAIN = "to ask again, give a new --out, without --reuse of this run."
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def ends_without(folder: Path, who: str, job: str, *options: object) -> None:
     assert done.returncode == STOPPED and f"No reply of {who} could be used. " in done.stderr, done.stderr
     assert AGAIN in done.stderr
     again = run_job(job, *options, "--out", folder / "run", "--executor", "local")
-    assert again.returncode == STOPPED and "is complete already, nothing to do. The replies" in again.stderr
+    assert again.returncode == STOPPED and "is complete already, nothing to do. Replies" in again.stderr
 
 
 def test_a_verifier(example_build: Path, tmp_path: Path, models: Path) -> None:

@@ -81,7 +81,7 @@ def test_questions_without_a_verdict_are_counted(tmp_path: Path) -> None:
         return "no idea" if ShownPrompt.read(body).task in JUDGING else models(body)
 
     done = build(tmp_path, answer)
-    assert done.returncode == STOPPED and "No reply of the judge judge could be used. The replies" in done.stderr
+    assert done.returncode == STOPPED and "No reply of judge judge could be used. Replies" in done.stderr
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     total = sum(info["questions"].values())
     assert info["questions_without_verdict"] == total > 0
