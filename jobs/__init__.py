@@ -12,7 +12,7 @@ WRONG_ARGUMENT = 2
 """The exit code for everything that is wrong before work starts."""
 
 STOPPED = 3
-"""The exit code where something was left open that the same command may finish."""
+"""The exit code where something was left open that the same command may finish, or no reply of a model was usable."""
 
 BELOW_THRESHOLD = 4
 """The exit code where a finished run misses a threshold of --fail-under or --fail-over."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # importing it takes longer than showing the job's help may
 
 NO_QUESTIONS = 1
 """The exit code of a build that made no question."""
+_MADE = {"passages": "passages", "contexts": "contexts", "generate": "candidates"}  # of rows of another kind
 _PHASES = {
     "identify": "files identified",
     "survey": "labels surveyed for topics",
@@ -28,7 +29,7 @@ _PHASES = {
 def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
     """Run the job; returns its exit code.
 
-    0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking, 130 interrupted.
+    0 done, 1 done without any question, 2 wrong argument, 3 stopped while asking or no usable reply, 130 interrupted.
     """
     from jobs.session import carry_out
 
@@ -37,15 +38,17 @@ def build(*, config: Annotated[BuildSpec, Parameter(name="*")]) -> int:
 
 def _tell(run: RunDirectory, config: BuildSpec) -> int:
     """Print the result of a build; return its exit code."""
+    from fdarx_core.report.retention import silent_roles
     from jobs.output import print_json
-    from jobs.session import run_result
+    from jobs.session import end_code, run_result
 
     info = run.info()
     if config.as_json:
         print_json(run_result(run))
     else:
         _tell_result(info, run)
-    return 0 if sum(info["questions"].values()) else NO_QUESTIONS
+    code = end_code(info, silent_roles(info))
+    return code if sum(info["questions"].values()) else NO_QUESTIONS
 
 
 def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
@@ -66,6 +69,8 @@ def _tell_result(info: dict[str, Any], run: RunDirectory) -> None:
         rejected = [one for one in info["reject_reasons"] if one["stage"] == stage["stage"]]
         reasons = ", ".join(f"{one['rows']:,} {readable(one['reason'])}" for one in rejected)
         counts = f"  {stage['stage']:<12} {stage['rows_in']:>9,} in {stage['rejected']:>9,} rejected"
+        if made := _MADE.get(stage["stage"]):
+            counts += f", {stage['rows_out']:,} {made} made"
         print(f"{counts}{': ' * bool(reasons)}{reasons}")
     for row in info["asked"]:
         if row["endpoint"] != "baseline":

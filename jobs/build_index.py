@@ -38,15 +38,16 @@ def index(*, config: Annotated[IndexSpec, Parameter(name="*")]) -> int:
 
 
 def _tell(done: Indexing) -> None:
+    from fdarx_core.report.page_engine import plural  # importing it takes longer than showing help may
+
     place, manifest = done.place, IndexStore(done.place).current()
     assert manifest is not None, "the index was just written"
     if done.rejects:
         tell_rejects("left out", done.rejects, f"{place}/rejects.parquet")
     by = f"BM25 and {manifest.windows:,} vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"
-    print(
-        f"index    {place}\nversion  {manifest.version}: {manifest.chunks:,} chunks of {manifest.documents:,} documents"
-    )
-    print(f"new      {done.embedded:,} chunks\nsearch   {by}")
+    size = f"{plural(manifest.chunks, 'chunk')} of {plural(manifest.documents, 'document')}"
+    print(f"index    {place}\nversion  {manifest.version}: {size}")
+    print(f"new      {plural(done.embedded, 'chunk')}\nsearch   {by}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def _app(*, short_help: bool = False) -> App:
         group_parameters=Group("Options", sort_key=0),
     )
     for name, (target, summary) in _JOBS.items():
-        short: dict[str, Any] = {}
+        short: dict[str, Any] = {"usage": "Usage: fdarx show [OPTIONS] RUN [QUESTION]"} if name == "show" else {}
         if short_help and name in _LONG:
             short["default_parameter"] = Parameter.combine(parameter, Parameter(show=False))
             short["help_epilogue"] = f"The other options: `fdarx {name} --help-all`.\n\n{_SOURCES}"

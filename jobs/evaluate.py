@@ -65,7 +65,7 @@ def evaluate(*, config: Annotated[EvaluateSpec, Parameter(name="*")]) -> int:
     )
 
 
-def grade(file: str, /, *, config: Annotated[GradeSpec, Parameter(name="*")]) -> int:
+def grade(file: Annotated[str, Parameter(show=True)], /, *, config: Annotated[GradeSpec, Parameter(name="*")]) -> int:
     """Grade a file of questions and answers by a judge, without a benchmark; returns the exit code as `evaluate`.
 
     Parameters
@@ -154,7 +154,7 @@ def tell_evaluation(run: RunDirectory, config: GradingSpec) -> int:
     from fdarx_core.report.figure_limits import limits, missing_verdicts, remedy
     from fdarx_core.storage import read_records
     from jobs.output import print_json, tell_result, tell_tables
-    from jobs.session import run_result
+    from jobs.session import end_code, run_result
 
     info = run.info()
     cells = info["cells"]
@@ -191,7 +191,13 @@ def tell_evaluation(run: RunDirectory, config: GradingSpec) -> int:
     missed = [one.fault for one in thresholds if one.fault]
     for fault in missed:
         print(f"threshold missed: {fault}", file=sys.stderr)
-    return STOPPED if incomplete else BELOW_THRESHOLD if missed else 0
+    usable = {cell["model"] for cell in cells if cell["unparsed"] + cell["failed"] < cell["due"]}
+    silent = {cell["model"] for cell in cells if cell["answer_prompt"]} - usable
+    judged = sum(cell["answered"] > 0 for cell in cells)
+    if [one.reasons.total() == one.asked for one in missing] == [True] * judged:
+        silent |= {f"the judge {one.example.judge}" for one in missing}
+    code = end_code({"status": ""}, () if incomplete else silent)
+    return STOPPED if incomplete else BELOW_THRESHOLD if missed else code
 
 
 def evaluation_tables(figures: Sequence[Figure], judge: str) -> list[ResultTable]:

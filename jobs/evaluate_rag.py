@@ -7,8 +7,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from fdarx_core.pipeline.rag import comparison_tables
-from fdarx_core.records import RagUsage
+from fdarx_core.records import Figure, RagUsage
 from fdarx_core.specs.evaluate_rag import EvaluateRagSpec
+from fdarx_core.specs.options import BASELINE
 from fdarx_core.storage import RunDirectory, read_records
 from jobs.cli import run_as
 from jobs.output import print_json, tell_result, tell_tables
@@ -24,12 +25,19 @@ def evaluate_rag(*, config: Annotated[EvaluateRagSpec, Parameter(name="*")]) -> 
 
 def _tell(run: RunDirectory, config: EvaluateRagSpec) -> int:
     """Print the result of a comparison; return its exit code."""
+    usage = list(read_records(run.file("usage.parquet"), RagUsage))
     if config.as_json:
-        print_json(run_result(run, usage=list(read_records(run.file("usage.parquet"), RagUsage))))
-        return end_code(run.info())
-    tell_tables(comparison_tables(run), verbose=config.verbose)
-    tell_result(run.info().get("result", ""), str(run.file("report.html")))
-    return end_code(run.info())
+        print_json(run_result(run, usage=usage))
+    else:
+        tell_tables(comparison_tables(run), verbose=config.verbose)
+        tell_result(run.info().get("result", ""), str(run.file("report.html")))
+    silent = {row.model for row in usage if row.failed} - {row.model for row in usage if row.answered + row.refused}
+    figures = read_records(run.file("figures.parquet"), Figure)
+    judged = [row for row in figures if row.metric in ("context_precision", "context_recall")]
+    judge = run.info()["config"]["judge"]
+    if judge != BASELINE and any(row.unscored for row in judged) and not any(row.rows for row in judged):
+        silent.add(f"the judge {judge}")
+    return end_code(run.info(), silent)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from fdarx_core.dailymed.downloads import RELEASES
 from fdarx_core.dailymed.fetching import REJECTS_FILE, Fetcher, FetchRequest, FetchResult
 from fdarx_core.labels.rxnorm import ADDRESS, names_folder
 from fdarx_core.labels.selection import HUMAN_PRESCRIPTION
-from fdarx_core.specs.options import JobConfig, Names, one_of
+from fdarx_core.specs.options import JobConfig, Names, Required, one_of
 from fdarx_core.specs.running import versions
 from fdarx_core.storage import Location, StorageError
 from jobs import STOPPED
@@ -64,9 +64,9 @@ _Contact = Annotated[str, _matches("[!-~][ -~]{2,200}", "give an e-mail or web a
 class FetchConfig(JobConfig):
     """Options of `fdarx fetch`."""
 
-    out: str | None = None
-    """folder for the labels, on disk or s3://, for `fdarx build --labels`; repeat the command to fetch what is missing
-    or newer (for --names alone, ~/.cache/fdarx/names)"""
+    out: Required[str | None] = None
+    """folder for the labels (required, except with --names alone: ~/.cache/fdarx/names), on disk or s3://, for `fdarx
+    build --labels`; repeat the command to fetch what is missing or newer"""
     release: Annotated[Names, one_of(RELEASES, "release")] = Field(
         default_factory=list, description=f"DailyMed's bulk releases: {', '.join(RELEASES)}; human_rx takes about 15 GB"
     )
@@ -185,6 +185,8 @@ async def _fetch(config: FetchConfig, place: Location, progress: ProgressLine) -
 
 
 def _tell(result: FetchResult, place: Location) -> None:
+    from fdarx_core.report.page_engine import plural  # importing it takes longer than showing help may
+
     if result.stopped:
         print(f"stopped: {printable(result.stopped)}", file=sys.stderr)
     if result.rejects:
@@ -192,7 +194,7 @@ def _tell(result: FetchResult, place: Location) -> None:
     labels = sum(bool(file.set_id) for file in result.fetched)
     size = sum(file.bytes for file in result.fetched) / 10**6
     print(f"folder     {place}")
-    print(f"fetched    {labels:,} labels, {len(result.fetched) - labels:,} bulk files, {size:,.1f} MB")
+    print(f"fetched    {plural(labels, 'label')}, {plural(len(result.fetched) - labels, 'bulk file')}, {size:,.1f} MB")
     print(f"unchanged  {result.unchanged:,}")
 
 

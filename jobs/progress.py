@@ -138,16 +138,17 @@ class ProgressLine:
             return name
         rate = (done - self._first) / seconds if seconds > 1 and done > self._first else 0.0
         left = f", {_rate_text(rate)}" if rate else ""
-        left += f", {(total - done) / rate:.0f} s left" if rate and total else ""
+        left += f", {(total - done) / rate:.0f} s left" if rate and total > done else ""
         of = f" of {total:,}" if total else ""
-        return f"{done:,}{of} {name}{', ' if note else ''}{note}{self._asking(seconds)}{left}"
+        asking = "" if total and done >= total else self._asking(seconds)  # which was looked at before the end
+        return f"{done:,}{of} {name}{', ' if note else ''}{note}{asking}{left}"
 
     def _asking(self, seconds: float) -> str:
         asked = self._asked
         if asked is None or not (asked.done or asked.in_flight):
             return ""
         cost = f", {asked.cost:.2f} USD" if asked.cost else ""
-        rate = f" ({_rate_text(asked.done / seconds)})" if seconds > 1 else ""
+        rate = f" ({_rate_text(asked.done / seconds)})" if seconds > 1 and asked.done else ""
         where = f" in {batches_text(asked.batches)}" if asked.batches else ""
         waiting = f"{asked.in_flight:,} in flight{where}"
         return f", {asked.done:,} answers{rate}, {waiting}, {asked.retries:,} retries{cost}"

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from pydantic import Field, field_validator
 
 from fdarx_core.evaluation.tables import table_text
+from fdarx_core.report.page_engine import plural
 from fdarx_core.report.review_pages import agreement_page, annotator_page
 from fdarx_core.review.agreement import agreement_tables, measure_agreement
 from fdarx_core.review.importing import export_pairs, import_annotations, import_feedback, is_feedback
@@ -101,10 +102,11 @@ def sample(run: str, *, config: Annotated[ReviewSampleConfig, Parameter(name="*"
     if config.as_json:
         print_json({"review": str(review.root), **info, "pages": pages})
         return 0
-    print(f"{info['items']} items: {', '.join(info['tasks'])}")
-    print(f"{len(info['strata'])} strata, by {', '.join(info['by']) or 'nothing'}")
+    by = "" if any(item.decision for item in review.items()) else "; no judge decided on them"
+    print(f"{plural(info['items'], 'item')}: {', '.join(info['tasks'])}{by}")
+    print(f"{plural(len(info['strata']), 'stratum', 'strata')}, by {', '.join(info['by']) or 'nothing'}")
     for name, items in shares.items():
-        print(f"{name}: {len(items)} items")
+        print(f"{name}: {plural(len(items), 'item')}")
     print(f"sheet   {review.root}/items.csv\nrows    {review.root}/items.jsonl")
     tell_result(f"{info['subjects']:,} of {info['population']:,} were drawn, for people to judge.", *pages.values())
     return 0
@@ -162,8 +164,10 @@ def import_files(
         print(f"differs {item['item']} {item['task']}: {marks}")
     if differing:
         settled = sum(item["item"] in opened.adjudicated_ids() for item in differing)
-        print(f"{len(differing)} items have different or unsure marks, {settled} of them adjudicated")
-    tell_result(f"{done.new} annotations were taken in, {done.known} were known already.")
+        differ = plural(len(differing), "item has", "items have")
+        print(f"{differ} different or unsure marks, {settled} of them adjudicated")
+    taken = plural(done.new, "annotation was", "annotations were")
+    tell_result(f"{taken} taken in, {done.known:,} were known already.")
     return 0
 
 
@@ -187,7 +191,7 @@ def adjudicate(
     if config and config.as_json:
         print_json({"review": review, "items": items, "page": page})
     else:
-        tell_result(f"{items} items are to be adjudicated.", page)
+        tell_result(f"{plural(items, 'item is', 'items are')} to be adjudicated.", page)
     return 0
 
 

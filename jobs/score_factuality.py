@@ -25,20 +25,23 @@ def factuality(*, config: Annotated[FactualitySpec, Parameter(name="*")]) -> int
 
 def _tell(run: RunDirectory, config: FactualitySpec) -> int:
     """Print the result of a factuality run; return its exit code."""
-    from fdarx_core.pipeline.factuality import limits_of, safety_of, tables_of
+    from fdarx_core.pipeline.factuality import checks_of, safety_of, tables_of
     from jobs.output import print_json, tell_result, tell_tables
     from jobs.session import end_code, run_result
 
-    for line in limits_of(run):
+    checks = checks_of(run)
+    for line in checks.sentences():
         print(line, file=sys.stderr)
     if config.as_json:
         print_json(run_result(run))
-        return end_code(run.info())
-    tell_tables(tables_of(run), verbose=config.verbose)
-    if found := safety_of(run):
-        print(f"\nsafety   {found}")
-    tell_result(run.info().get("result", ""), str(run.file("report.html")))
-    return end_code(run.info())
+    else:
+        tell_tables(tables_of(run), verbose=config.verbose)
+        if found := safety_of(run):
+            print(f"\nsafety   {found}")
+        tell_result(run.info().get("result", ""), str(run.file("report.html")))
+    silent = [f"the verifier {checks.method.engine}"] if 0 < checks.pairs == checks.unjudged.total() else []
+    unread = 0 < checks.answers <= checks.unread.total()
+    return end_code(run.info(), silent + [f"the model {checks.method.claims}, which extracts claims"] * unread)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,7 @@ def check_port(host: str, port: int) -> None:
 
 def _check(service: ServiceConfig, retriever: str) -> None:
     """Check files here, where an error is one line; from within Ray it would be a long traceback."""
+    from fdarx_core.report.page_engine import plural
     from fdarx_core.retrieval.models import ModelDirectories, check_installed
     from serving.http.access import ApiKeys
     from serving.retriever import CorpusStore
@@ -93,7 +94,7 @@ def _check(service: ServiceConfig, retriever: str) -> None:
     offered: dict[str, None] = {}
     for loaded in CorpusStore(service.corpora, service.cosine_model).loaded.values():
         corpus = loaded.corpus
-        counts = f"{corpus.chunks} chunks of {corpus.documents} {corpus.kind}"
+        counts = f"{plural(corpus.chunks, 'chunk')} of {plural(corpus.documents, corpus.kind[:-1])}"
         print(f"{corpus.name}: {counts}, version {corpus.version}", file=sys.stderr)
         if loaded.notice:
             print(f"  {loaded.notice}", file=sys.stderr)

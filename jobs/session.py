@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
@@ -14,10 +14,12 @@ from uuid import uuid4
 
 import orjson
 
+from fdarx_core.llm import Baseline
 from fdarx_core.pipeline.asking import PlanRow, batch_records
 from fdarx_core.pipeline.executor import SMALL, Executor, ExecutorName
 from fdarx_core.pipeline.job import PipelineJob
 from fdarx_core.pipeline.local import LocalExecutor
+from fdarx_core.report.page_engine import plural, render_page
 from fdarx_core.specs.options import ComputingConfig
 from fdarx_core.specs.running import AskingSpec, RunJob, RunSpec, finish, is_current
 from fdarx_core.storage import Location, RunDirectory, StorageError
@@ -28,13 +30,13 @@ from jobs.output import print_json
 from jobs.progress import ProgressLine, batches_text, busy
 from jobs.ray_session import as_ctrl_c, ray_session
 
+_ASK_AGAIN = "Replies are kept, unusable ones too: to ask again, give a new --out, without --reuse of this run."
+
 SpecT = TypeVar("SpecT", bound=RunSpec)
 
 
 def tell_plan(rows: Sequence[PlanRow], notes: Sequence[str], *, as_json: bool) -> None:
     """Print a line for each task and model, their sum and the notes; with `as_json`, lines and sum as an object."""
-    from fdarx_core.report.page_engine import render_page  # importing it takes longer than most of a job's start
-
     if as_json:
         planned = [{name: value for name, value in asdict(row).items() if name != "key"} for row in rows]
         counted = ("requests", "prompt_tokens", "shared_tokens", "completion_tokens")
@@ -105,7 +107,8 @@ def is_done(run: RunDirectory, code_version: str | None = None) -> bool:
     `code_version` is the state of the code that results rest on: a run that another left is made anew.
     """
     if run.complete and is_current(run, code_version):
-        print(f"{run.root} is complete already, nothing to do", file=sys.stderr)
+        asked = any(row["endpoint"] != Baseline.name for row in run.info().get("asked", []))
+        print(f"{run.root} is complete already, nothing to do{f'. {_ASK_AGAIN}' * asked}", file=sys.stderr)
         return True
     if run.complete:
         print(f"FDARx reads or grades otherwise by now: reading the replies of {run.root} anew", file=sys.stderr)
@@ -190,7 +193,7 @@ def carry_out(
             print(line, file=sys.stderr)
         if not (plan or spec.by_batch_api) and (batched := batch_records(run.file("responses")).uncollected()):
             print(
-                f"{sum(batched.values()):,} requests of {run.root} are in {len(batched)} batches that were not "
+                f"{plural(sum(batched.values()), 'request')} of {run.root} in {len(batched)} batches were not "
                 "collected: with --batch they are collected, without it they are sent and paid for again",
                 file=sys.stderr,
             )
@@ -215,9 +218,10 @@ def carry_out(
         return tell(run, spec)
 
 
-def end_code(info: Mapping[str, Any]) -> int:
-    """Return the exit code for a run of this state; print why something was left open."""
-    if info["status"] != "incomplete":
-        return 0
-    print(f"incomplete: {info['ended']}; the same command resumes the job", file=sys.stderr)
-    return STOPPED
+def end_code(info: Mapping[str, Any], silent: Collection[str] = ()) -> int:
+    """Return the exit code for a run of this state; print why something was left open, or who gave no usable reply."""
+    if info["status"] == "incomplete":
+        print(f"incomplete: {info['ended']}; the same command resumes the job", file=sys.stderr)
+    elif silent:
+        print(f"No reply of {' and '.join(sorted(silent))} could be used. {_ASK_AGAIN}", file=sys.stderr)
+    return STOPPED if silent or info["status"] == "incomplete" else 0

@@ -120,11 +120,12 @@ def verdict_of(claim: Claim, pairs: Sequence[PairVerdict], threshold: float = TH
     """Return the verdict on a claim from the pairs of one engine of kind evidence and rank 1 to k.
 
     The highest probability of entailment or contradiction decides if it is at least `threshold`; of equal ones
-    entailment is preferred, and the better rank. Otherwise the claim is unscored if a passage that could have decided
-    was not judged; unsupported if the probability of neutral is at least `threshold` for every passage; else undecided.
-    A claim without any passage is undecided, with the reason no_evidence.
+    entailment is preferred, then more words of the claim, then the better rank. Otherwise the claim is unscored if a
+    passage that could have decided was not judged; unsupported if the probability of neutral is at least `threshold`
+    for every passage; else undecided. A claim without any passage is undecided, with the reason no_evidence.
     """
-    near = sorted((pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k), key=lambda pair: pair.rank)
+    near = [pair for pair in pairs if pair.kind == "evidence" and pair.rank <= k]
+    near.sort(key=lambda pair: (-pair.words, pair.rank))
     if not near:
         return ClaimVerdict(claim.id, claim.answer_id, UNDECIDED, reason=NO_EVIDENCE)
     for_it = max(near, key=lambda pair: probability(pair.entailment))

@@ -66,7 +66,6 @@ LABELS_PER_PART = 8
 _SOURCES_PER_TASK = 64
 COUNTED_LABELS = 20
 """The most labels on which a build counts prompts before it asks; one takes about 0.3 CPU-seconds."""
-_UPPER_BOUND = "An upper bound: models write fewer questions than they are asked for, and filters drop some."
 
 TRANSFER = "transfer"
 """The stage of the second phase of a build by a model, which asks questions on one label of others."""
@@ -183,8 +182,7 @@ class Build(PipelineJob):
             yield [(Stage(TRANSFER, read, steps, write, 16), self._transfer_parts())]
 
     def plan_notes(self, planned: Sequence[PlanRow]) -> list[str]:
-        lines = prompt_length_lines(planned, self.clients.models, role_in_build)
-        return [*lines, _UPPER_BOUND] if self.roles.by_model else lines
+        return prompt_length_lines(planned, self.clients.models, role_in_build)
 
     def _tell_prompt_lengths(self) -> None:
         """Tell which prompts are too long, as a plan of some of the labels counts them."""

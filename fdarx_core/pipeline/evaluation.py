@@ -194,7 +194,7 @@ class Evaluation(PipelineJob):
                 given = {key: answer for key, answer in self.given.items() if key[1].model == model}
             read = partial(read_samples, self.parts, spec, model, given)
             write = partial(write_samples, self.parts, spec, model)
-            stage = Stage(model, read, evaluation_steps(spec, model, given), write, window=4)
+            stage = Stage(model, read, evaluation_steps(spec, model, given, planned=planned), write, window=4)
             stages.append((stage, [Part(number) for number in self.numbers]))
         return stages
 

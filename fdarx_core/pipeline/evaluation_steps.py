@@ -158,7 +158,9 @@ class EvalSample:
         return [own[index] if set_id == question.set_id else self.elsewhere[set_id, index] for set_id, index in pairs]
 
 
-def evaluation_steps(spec: EvaluationSetup, model: str, given: GivenAnswers | None = None) -> list[Step[EvalSample]]:
+def evaluation_steps(
+    spec: EvaluationSetup, model: str, given: GivenAnswers | None = None, *, planned: bool = False
+) -> list[Step[EvalSample]]:
     """Return the steps of one model: it is asked, unless answers made elsewhere are `given`, and a judge grades.
 
     The samples of a `spec.regraded` evaluation have predictions already, so that they are only graded.
@@ -171,11 +173,12 @@ def evaluation_steps(spec: EvaluationSetup, model: str, given: GivenAnswers | No
         return [partial(take_given_answers, given), grade]
     config, answerer = spec.models.get(model), spec.address(model)
     budget, prices = TokenBudget.of(config, spec.label_chars), config.prices if config else None
-    return [answerer.step("answer", partial(answer_questions, answerer, budget, spec.top_k, prices)), grade]
+    ask = partial(answer_questions, answerer, budget, spec.top_k, prices, planned and config is not None)
+    return [answerer.step("answer", ask), grade]
 
 
 def answer_questions(
-    address: Address, budget: TokenBudget, top_k: int, prices: Prices | None, sample: EvalSample
+    address: Address, budget: TokenBudget, top_k: int, prices: Prices | None, planned: bool, sample: EvalSample
 ) -> Asking:
     """Questions → predictions of one model, cell by cell, so that requests with a common prefix follow each other."""
     prompts: list[tuple[CellKey, QuestionAnswer, PromptContext]] = []
@@ -188,7 +191,10 @@ def answer_questions(
     for (cell, question, view), (_, response) in zip(prompts, exchanges, strict=True):
         cost = prices.cost(response) if prices else None
         task = ANSWER_TASKS[cell.setting]
-        sample.predictions.append(prediction_from_response(cell, question, view, task, response, cost))
+        row = prediction_from_response(cell, question, view, task, response, cost)
+        if planned:  # the judge is asked about as many as it may be: nothing is refused, no two answers are equal
+            row.outcome, row.answer = "answered", f"{row.answer or question.answer} ({row.id})"
+        sample.predictions.append(row)
 
 
 def take_given_answers(answers: GivenAnswers, sample: EvalSample) -> None:

@@ -155,13 +155,13 @@ def safety_of(run: RunDirectory) -> str:
     return safety_sentence(counts, by_model=info["checks_safety"])
 
 
-def limits_of(run: RunDirectory) -> list[str]:
-    """Return what limits the figures of a finished run, in sentences. One part of it is in memory at a time."""
+def checks_of(run: RunDirectory) -> FactualityChecks:
+    """Return what limits the figures of a finished run. One part of it is in memory at a time."""
     info = run.info()
     checks = FactualityChecks(method_of(info))
     for _ in checks.counted(_examined(run, range(info["parts"]))):
         pass
-    return checks.sentences()
+    return checks
 
 
 def tables_of(run: RunDirectory) -> list[ResultTable]:

@@ -30,6 +30,7 @@ from fdarx_core.llm import Baseline, ModelConfig, Task, source_digest
 from fdarx_core.pipeline.steps import Address, Asking, ResourceStep, Step, StepContext, batches, guarded
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.retrieval.models import ModelDirectories
+from fdarx_core.text.tokens import word_overlap
 from fdarx_core.verify import Judgement, TextPair, Unjudged, open_engine
 from fdarx_core.verify.language_model import JUDGE_CLAIM, judge_slots, read_judged
 
@@ -202,6 +203,7 @@ class AnswerState:
         answer, query = self.answer, self.query(claim)
         subject = self.subjects.get(claim.id) or subject_of(query)
         row = PairVerdict(answer.id, claim.id, evidence.id, kind, rank, engine, on_subject=is_about(evidence, subject))
+        row.words = word_overlap(claim.resolved, evidence.text)
         drug = drug_of(query, subject)
         return row, TextPair(evidence.text, claim.resolved, drug, answer.question, evidence.heading)
 

@@ -80,7 +80,9 @@ def compare_answers(address: Address, strict: bool, drop_known: bool, planned: b
             reason = found.reason if found.outcome == "dropped" else f"unscored_{found.reason}"
             rejects.append(Reject(question.id, STAGE, reason, found.detail, question.set_id))
         decided = found.outcome, found.reason, found.detail
-        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, *decided, endpoint=address.name)
+        replies = state.replies[question.id].items()
+        said = [f"{setting}: {getattr(reply, 'answer', '') or '(no usable answer)'}" for setting, reply in replies]
+        verdict = JudgeVerdict(question.id, state.label.set_id, STAGE, *decided, said, endpoint=address.name)
         if response is not None:
             verdict.task, verdict.task_version = response.task, response.task_version
             verdict.response_key = response.key

@@ -147,7 +147,8 @@ class JudgeVerdict:
 
     `stage` is relevance, support or quality; `outcome` is kept, dropped or unscored. An unscored verdict does not judge
     the question: its `reason` says why there is no verdict. The reason of a dropped question is a fixed name to count
-    by, that of a kept one is "". `evidence` has the quotations of the judge. Only the relevance judge sets `category`
+    by, that of a kept one is "". `evidence` has the quotations of the judge, in the stage round_trip the answers of the
+    reader, each after what it was shown. Only the relevance judge sets `category`
     and `relevance`. `task`, `task_version`, `endpoint` and `response_key` identify the response. `vote` is the number
     of the vote among those on the same question at the same stage, from 1.
     """

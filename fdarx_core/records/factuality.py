@@ -87,7 +87,8 @@ class PairVerdict:
     `rank` 0), all_statements (a claim and all must-have and nice-to-have statements), must_have and nice_to_have (a
     statement, `number`, and the whole answer; `claim_id` is "" there). `start` and `end` bound the deciding window of
     the passage. The probabilities are None if the pair was not judged; then `reason` says why, else it explains the
-    judgment. `engine` names the engine. `on_subject` tells whether the passage speaks of the claim's drug.
+    judgment. `engine` names the engine. `on_subject` tells whether the passage speaks of the claim's drug, `words` the
+    share of the claim's words in it.
     """
 
     answer_id: str
@@ -104,6 +105,7 @@ class PairVerdict:
     number: int = 0
     reason: str = ""
     on_subject: bool = False
+    words: float = 0.0
 
 
 @dataclass(slots=True)
@@ -112,7 +114,8 @@ class ClaimVerdict:
 
     `evidence_id` is the passage that decided, `score` its probability of that verdict. For an unsupported claim it is
     the passage with the lowest probability of neutral; for an undecided one that with the highest probability of
-    entailment or contradiction, below the threshold. `reason` explains the verdict, or why there is none.
+    entailment or contradiction, below the threshold; of equal ones that with most words of the claim. `reason` explains
+    the verdict, or why there is none.
     """
 
     claim_id: str

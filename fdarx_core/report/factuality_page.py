@@ -272,7 +272,7 @@ def factuality_page(
         unscored=[(reason_name(why).rstrip("."), rows) for why, rows in tally.reasons.most_common(5)],
         without_fas=[(unscored_name(why).partition(": ")[2], rows) for why, rows in tally.without_fas.most_common(5)],
         evidence="; ".join(
-            PAGE_WORDS["evidence_kinds"].get(source.partition(":")[0], "Passages")
+            PAGE_WORDS["evidence_kinds"].get(source.partition(":")[0], "passages")
             for source in method.evidence.split(", ")
         ),
         engine_notes=engine_notes(method),

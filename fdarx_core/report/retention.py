@@ -170,7 +170,7 @@ MOST = 0.5
 """The share of rejected questions from which a stage is named."""
 RULES = "rules"
 _MAIN_REASONS = 2
-_STRONGER = "Take a stronger model."
+_STRONGER = "Read some of them in responses/ of the run; if the model ignores the prompt, take a stronger one."
 
 
 def why_rejected(stage: str, reason: str) -> str:
@@ -200,6 +200,11 @@ def unusable_lines(info: Mapping[str, Any]) -> list[str]:
         for one in info.get("replies", [])
         if one["unusable"] > TOO_MANY * one["replies"]
     ]
+
+
+def silent_roles(info: Mapping[str, Any]) -> set[str]:
+    """Return the roles of a build, with their models, of which no reply at a stage could be used."""
+    return {_who(one["stage"], info) for one in info.get("replies", []) if 0 < one["replies"] == one["unusable"]}
 
 
 def heavy_loss_lines(info: Mapping[str, Any]) -> list[str]:

@@ -24,7 +24,9 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], anno
         "file": f"review-{info['digest']}-{annotator}.json",
         "tasks": {
             name: {
-                **{part: getattr(REVIEW_TASKS[name], part) for part in ("asks", "guide", "shown", "statement")},
+                **{
+                    part: getattr(REVIEW_TASKS[name], part) for part in ("title", "asks", "guide", "shown", "statement")
+                },
                 "choices": [list(pair) for pair in REVIEW_TASKS[name].options.items()],
             }
             for name in info["tasks"]
@@ -33,7 +35,8 @@ def annotator_page(info: Mapping[str, Any], items: Sequence[AnnotatedItem], anno
         "items": [_item(one, texts) for one in items],
         "texts": list(texts),
     }
-    return render_page("review.html.j2", info=info, annotator=annotator, payload=payload)
+    hidden = "" if any(one.item.decision for one in items) else " hidden"  # of parts on the judge
+    return render_page("review.html.j2", info=info, annotator=annotator, payload=payload, unjudged=hidden)
 
 
 def _item(annotated: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
@@ -79,6 +82,7 @@ def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
         versions=info.get("versions", {}),
         strata=info.get("strata", ()),
         found=found,
+        judged=any(one.item.decision for one in found.voted),
         people=sorted({name for one in found.tallies for name in one.votes}),
         tasks=REVIEW_TASKS,
         tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(agreement_tables(found), 3) if table.rows],

@@ -156,7 +156,8 @@ def confusion_matrices(with_votes: Sequence[AnnotatedItem], scale: Scale) -> lis
                 cells[consensus(voted.values) or TIE, voted.item.decision or UNDECIDED].append(voted.item.id)
         used = [value for value in scale.values if any(value in key for key in cells)]
         rows = [*used, *([TIE] if any(row == TIE for row, _ in cells) else [])]
-        columns = [*used, *([UNDECIDED] if any(column == UNDECIDED for _, column in cells) else [])]
+        decisions = {column for _, column in cells}
+        columns = [*(used if decisions != {UNDECIDED} else []), *([UNDECIDED] if UNDECIDED in decisions else [])]
         grid = [[cells.get((row, column), []) for column in columns] for row in rows]
         matrices.append(ConfusionMatrix(scale.task, judge, rows, columns, grid))
     return matrices
@@ -277,11 +278,13 @@ def _annotators_table(agreement: Agreement) -> ResultTable:
                 cells += [(name, (group, bound), Estimate(value)) for bound, value in bounds]
             cells += [(name, "alpha", figure) for figure in _cell(row, "annotators", "alpha")]
     columns = [(group, bound, (group, bound)) for group, _, _ in _RANGES for bound in ("low", "high")]
-    title = "Table 5. Annotators: each against the judge and against each other"
+    several = any(len(_cell(row, "pair", "accuracy")) > 1 for row in _rows(figures).values())
+    judged = any(key[0].startswith("Judge") for _, key, _ in cells if isinstance(key, tuple))
+    title = f"Table 5. Annotators: each against {'the judge and against ' * judged}each other"
     table = build_table(title, "Task", [*columns, ("All", "α", "alpha")], cells)
     table.notes += [
-        "Judge: with one annotator at a time as the reference. Pairs: two annotators, on the items that both judged. "
-        "Low and high are of different people.",
+        f"{'Judge: with one annotator at a time as the reference. ' * judged}Pairs: two annotators, on the items that "
+        f"both judged.{' Low and high are of different people.' * (judged or several)}",
         "α: Krippendorff's, for nominal values, over all votes.",
         *_notes(agreement, figures),
     ]
@@ -371,7 +374,9 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
         "Items whose votes tie, in no consensus": sum(len(row.ties) for row in progress),
         "Items whose adjudicated value is the consensus": sum(row.adjudicated for row in progress),
         "Marks “unsure”, in no figure": sum(row.unsure for row in progress),
-        "Items on which the judge reached no decision, in none of its figures": sum(row.undecided for row in progress),
+        "Items on which the judge reached no decision, in none of its figures": sum(
+            row.undecided for row in progress if row.undecided < row.judged
+        ),
     }
     notes += [f"{text}: {count:,}." for text, count in counted.items() if count]
     if agreement.informed:

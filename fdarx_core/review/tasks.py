@@ -55,7 +55,7 @@ class ReviewTask:
     stage: str = ""
     shows_answer: bool = True
     statement: str = ""
-    shown: str = "Text that the judge was shown"
+    shown: str = "Text to judge by"
 
     @property
     def options(self) -> dict[str, str]:

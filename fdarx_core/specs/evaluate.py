@@ -9,7 +9,6 @@ from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from cyclopts import Group, Parameter
 from pydantic import Field, PrivateAttr, field_validator
 from typing_extensions import Self
 
@@ -39,7 +38,6 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
     from fdarx_core.records import Reject
     from fdarx_core.storage import RunDirectory
 
-_THRESHOLDS = Group("Thresholds", sort_key=0)
 _SETTINGS = ("closed_book", "full_label", "oracle", "retrieved")
 _NOT_RESULTS = HOW | {"deploy", "only", "fail_under", "fail_over"}
 
@@ -51,10 +49,10 @@ class GradingSpec(BatchConfig, MeasuringSpec):
 
     limit: Common[int | None] = Field(None, ge=1)
     """number of questions, the first in an order that the seed decides (all)"""
-    fail_under: Annotated[Names, Parameter(group=_THRESHOLDS)] = Field(default_factory=list)
+    fail_under: Common[Names] = Field(default_factory=list)
     """METRIC=NUMBER, as accuracy=0.8: exit with code 4 where a model has less in any setting, and write junit.xml into
     the run; SETTING/METRIC=NUMBER for one setting or model"""
-    fail_over: Annotated[Names, Parameter(group=_THRESHOLDS)] = Field(default_factory=list)
+    fail_over: Common[Names] = Field(default_factory=list)
     """METRIC=NUMBER, as hallucination_rate=0.05: the same where a model has more"""
 
     _metrics: tuple[AnswerFunction | Metric, ...] = PrivateAttr(default=())

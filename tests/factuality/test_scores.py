@@ -311,6 +311,16 @@ def test_equal_probabilities_support_and_the_better_rank_goes_first() -> None:
     assert of(pair(2, 0.9), pair(1, 0.9))[:2] == ("supported", "e1")
 
 
+@pytest.mark.parametrize("probabilities", [(1 / 3, 1 / 3), (0.0, 0.0), (0.2, 0.2)])
+def test_where_none_decides_the_nearest_of_equal_passages_has_most_words_of_the_claim(
+    probabilities: tuple[float, float],
+) -> None:
+    """Of several sources each has a passage of rank 1, and engines that abstain give all passages the same."""
+    pairs = [replace(pair(rank, *probabilities), words=0.15) for rank in (1, 2)]
+    pairs.append(replace(pair(1, *probabilities), evidence_id="other", words=0.62))
+    assert of(*pairs)[1] == "other" and of(*pairs, pair(3, 0.9))[1] == "e3"
+
+
 def test_only_the_first_k_passages_count() -> None:
     assert of(pair(1, 0.2), pair(6, 0.99))[0] == "unsupported"
     assert of(pair(1, 0.2), pair(6, 0.99), k=6)[0] == "supported"

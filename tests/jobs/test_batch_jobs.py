@@ -223,13 +223,25 @@ def test_progress_tells_the_states_of_batches(capsys: pytest.CaptureFixture[str]
     printed: list[str] = []
 
     def is_told() -> bool:
-        line("build", 9, 9)
+        line("build", 8, 9)
         printed.append(capsys.readouterr().err)
         return "2,010 in flight in 2 batches (in progress 1,200 of 2,000; validating 0 of 10)" in printed[-1]
 
     line = ProgressLine({"build": "labels built"})
     with line, line.watching(lambda: AskProgress(done=5, in_flight=2010, batches=states), "build"):
         wait_until(is_told)
+
+
+def test_the_last_line_of_a_phase_tells_nothing_in_flight(capsys: pytest.CaptureFixture[str]) -> None:
+    """The state of asking is looked at twice a second, so that it may be older than the last part."""
+    line = ProgressLine({"check": "parts checked"})
+    with line, line.watching(lambda: AskProgress(in_flight=11), "check"):
+        line("check", 0, 1)
+        time.sleep(1.2)
+        line("check", 1, 2)
+        line("check", 2, 2)
+    [*_, last] = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"2 of 2 parts checked(, [\d.]+/(s|min))?", last)
 
 
 def wait_until(happened: Callable[[], bool]) -> None:

@@ -48,7 +48,7 @@ def test_what_is_new_is_added_and_nothing_else(guidelines: Path, tmp_path: Path)
     limits = ("--words-only", "--chunk-size", 600, "--overlap", 100)
     done = index("--documents", GUIDELINES, tmp_path, "--out", guidelines, *limits)
     assert done.returncode == 0, done.stderr
-    assert "new      1 chunks" in done.stdout
+    assert "new      1 chunk\n" in done.stdout
     after = IndexReader.open(str(guidelines))
     assert (len(after), after.manifest.documents) == (len(before) + 1, before.manifest.documents + 1)
     [reject] = read_records(Location(guidelines) / "rejects.parquet", Reject)

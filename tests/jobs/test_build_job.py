@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run("--labels", EXAMPLES, "--out", out, *SMALL, "--cpus", 2)
     assert done.returncode == 0, done.stderr
     assert str(out / "report.html") in done.stdout
+    assert re.search(r"generate +[\d,]+ in +\d+ rejected, [\d,]+ candidates made\b", done.stdout)
     return out
 
 

@@ -110,7 +110,7 @@ def test_a_judge_without_a_usable_verdict_is_told(example_build: Path, server: L
     models = models_file(tmp_path, server.openai_url, {"name": "small"}, {"name": "tiny"}, {"name": "vague"})
     out = tmp_path / "run"
     done = evaluate(example_build, out, "--models", models, "--judge", "vague", "--settings", "oracle")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3 and "No reply of the judge vague could be used." in done.stderr
     grades = rows_of(out, "grades/small", Grade)
     judged = [grade for grade in grades if grade.judge == "vague"]
     assert {grade.outcome for grade in judged} == {"unscored"} and len(judged) > 20

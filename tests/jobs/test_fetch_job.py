@@ -45,7 +45,7 @@ def test_all_kinds_at_once(server: DailyMedServer, tmp_path: Path, capsys: pytes
     wanted = ("--release", "human_rx", "--set-ids", listed, other, "--query", "capsules", "--contact", "me@example.org")
     assert cli.main(line(server, tmp_path / "out", *wanted)) == 0
     said = capsys.readouterr()
-    assert "4 labels, 1 bulk files" in said.out
+    assert "4 labels, 1 bulk file" in said.out
     assert "4 of 4 labels" in said.err
     assert "me@example.org" in server.calls[0].headers["User-Agent"]
     assert [call.query["drug_name"] for call in server.calls if "drug_name" in call.query] == ["capsules"]
@@ -61,7 +61,7 @@ def test_names_of_drugs_are_put_where_they_are_looked_for(
     server.faults = lambda call: Fault(cut=200) if call.attempt == 1 else None
     command = ["fetch", "--names", "--names-url", f"{server.url}/names.zip"]
     assert cli.main(command) == 0
-    assert "0 labels, 1 bulk files" in capsys.readouterr().out
+    assert "0 labels, 1 bulk file" in capsys.readouterr().out
     assert server.names == ["names.zip"] * 2 and "Range" in server.calls[1].headers
     assert [one.moieties for one in find_drugs("Kestra")] == [["kestrelol"]]
     assert cli.main(command) == 0

@@ -91,6 +91,19 @@ def test_a_question_of_a_build_and_of_an_evaluation(build: Path, evaluation: Pat
     assert all(one["grade"]["outcome"] for one in answered)
 
 
+def test_show_without_an_id_tells_some_and_where_all_are(build: Path, evaluation: Path, tmp_path: Path) -> None:
+    for run, page in ((build, "questions.html"), (evaluation, "answers.html")):
+        done, ids = run_job("show", run), told("show", run)["ids"]
+        assert done.returncode == 0 and len(ids) == 5 and f"{run / page} has all of them" in done.stdout
+        assert all(f"{id}  {text}" in done.stdout for id, text in ids.items())
+        assert run_job("show", run, next(iter(ids))).returncode == 0
+    index = tmp_path / "run"
+    index.mkdir()
+    (index / "run.json").write_text((build / "run.json").read_text().replace("build_benchmark", "evaluate_rag"))
+    done = run_job("show", index)
+    assert done.returncode == 2 and "is a run of evaluate_rag; show prints questions of builds" in done.stderr
+
+
 def test_pages_built_again(build: Path, evaluation: Path) -> None:
     assert told("report", build) == {
         "run": str(build), "questions": f"{build}/questions.html", "report": f"{build}/report.html",

@@ -178,8 +178,25 @@ def test_short_help_has_required_options_and_few_more(
     assert cli.main([job, "--help"]) == 0
     text = capsys.readouterr().out
     shown = re.findall(r"^│[ *]+--([\w-]+)", text, flags=re.MULTILINE)
-    assert shown[: len(first)] == first and len(shown) <= 15
+    assert shown[: len(first)] == first and len(shown) <= 17
     assert f"fdarx {job} --help-all" in text
+
+
+def test_short_help_names_all_required_arguments_and_the_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a job in `_LONG` too, whose short help hides what is not marked as common."""
+    positional = {
+        "grade": "FILE", "show": "RUN [QUESTION]", "compare": "RUNS", "view": "FOLDER", "report": "RUN",
+        "check": "MODELS", "push": "RUN DATASET", "review sample": "RUN", "review import": "REVIEW FILES",
+        "review report": "REVIEW", "review export": "REVIEW", "review adjudicate": "REVIEW",
+    }  # fmt: skip
+    for job, names in positional.items():
+        assert cli.main([*job.split(), "--help"]) == 0
+        usage, _, rest = capsys.readouterr().out.partition("\n\n")
+        assert " ".join(usage.split()).endswith(f"[OPTIONS] {names}")
+        assert all(re.search(rf"^│ [* ]  {name}\b", rest, re.MULTILINE) for name in re.findall(r"\w+", names))
+    for job in ("evaluate", "grade"):
+        assert cli.main([job, "--help"]) == 0
+        assert {"--fail-under", "--fail-over"} <= {*capsys.readouterr().out.split()}
 
 
 def test_a_selection_has_the_same_defaults_everywhere() -> None:

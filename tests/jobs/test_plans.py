@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +56,29 @@ def test_a_plan_counts_what_the_judge_is_asked_about_given_answers(example_build
         assert planned_requests(regraded.stdout) == server.number, regraded.stderr
 
 
+def test_a_plan_of_an_evaluation_counts_every_answer_that_the_judge_may_be_asked_about(
+    example_build: Path, tmp_path: Path
+) -> None:
+    """Models refuse fewer questions than the built-in rules, which reply in a plan, and no two of them reply alike."""
+    numbers = count()
+
+    def reply(body: Mapping[str, Any]) -> str:
+        return respond(body) if "response_format" in body else f"Take {next(numbers)} mg once daily."
+
+    with LoopbackServer(answer=reply) as server:
+        models = models_file(tmp_path, server.openai_url, {"name": "a"}, {"name": "b"}, {"name": "judge"})
+        line = ("--settings", "closed_book,oracle", "--sample", 4, "--models", models, "--judge", "judge")
+        planned = evaluate(example_build, tmp_path / "run", *line, "--plan")
+        assert (planned.returncode, server.number) == (0, 0), planned.stderr
+        assert "an evaluation send no more than these" in planned.stdout
+        assert "No USD of judge: it has no `prices` in --models." in planned.stdout
+        done = evaluate(example_build, tmp_path / "run", *line)
+        assert done.returncode == 0, done.stderr
+        asked = json.loads((tmp_path / "run" / "run.json").read_text())["asked"]
+        graded = sum(row["requests"] for row in asked if row["task"] == "grade_answer")
+        assert 0 < graded == planned_requests(planned.stdout)
+
+
 def planned_requests(plan: str) -> int:
     """The requests of the task grade_answer in a plan."""
     return sum(int(line.split()[2].replace(",", "")) for line in plan.splitlines() if line.startswith("grade_answer"))
@@ -70,7 +96,6 @@ def test_a_plan_does_not_touch_a_finished_run(example_build: Path, tmp_path: Pat
 def test_a_plan_of_a_build_leaves_nothing(tmp_path: Path) -> None:
     planned = run_job("build", "--labels", EXAMPLES, "--sample", 2, "--out", tmp_path / "run", "--plan")
     assert planned.returncode == 0 and "generate_factual" in planned.stdout
-    assert "An upper bound" not in planned.stdout, "the built-in rules ask as much as is planned"
     assert files_in(tmp_path) == set()
 
 
@@ -79,7 +104,7 @@ def test_a_plan_of_a_build_by_a_model_says_that_it_is_an_upper_bound(tmp_path: P
         by_model = ("--models", models_file(tmp_path, server.openai_url, {"name": "writer"}), "--generator", "writer")
         planned = run_job("build", "--labels", EXAMPLES, "--sample", 2, "--out", tmp_path / "run", *by_model, "--plan")
     assert (planned.returncode, server.number) == (0, 0), planned.stderr
-    assert "An upper bound" in planned.stdout
+    assert "a build and an evaluation send no more than these" in planned.stdout
 
 
 def test_on_a_cluster_the_folder_of_a_plan_is_beside_that_of_the_run(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lxml import html
 
 from fdarx_core.review.review_set import open_review
 from jobs.cli import main
@@ -94,3 +96,26 @@ def test_steps_are_listed_and_unknown_ones_refused(capsys: pytest.CaptureFixture
         with pytest.raises(SystemExit):
             main(["review", *given])
         assert told in capsys.readouterr().err
+
+
+def test_a_review_of_what_no_model_judged_speaks_of_no_judge(
+    example_build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "set"
+    assert sample(str(example_build), out) == 0
+    assert "; no judge decided on them" in capsys.readouterr().out
+    review = open_review(str(out))
+    page: Any = html.fromstring((out / "anna.html").read_text())
+    for part in page.xpath("//script | //style | //*[@hidden]"):
+        part.drop_tree()
+    assert "judge’s" not in page.text_content().lower() and "the judge" not in page.text_content()
+    for at, name in enumerate(("anna", "ben")):
+        answers = [{"id": item.id, "value": ("fit", "unfit")[at]} for item in review.items() if item.task == "quality"]
+        saved = {"format": 1, "review": review.digest, "annotator": name, "answers": answers}
+        (tmp_path / f"{name}.json").write_text(json.dumps(saved))
+    assert main(["review", "import", str(out), *(str(tmp_path / f"{name}.json") for name in ("anna", "ben"))]) == 0
+    assert main(["review", "report", str(out)]) == 0
+    report, told = (out / "agreement.html").read_text(), capsys.readouterr().out
+    assert "Table 5. Annotators: each against each other" in told and "Judge" not in told and "Low and high" not in told
+    page = html.fromstring(report)
+    assert "no decision" not in page.text_content().lower() and ">Judge<" not in report

@@ -239,7 +239,7 @@ def test_verdicts_by_several_sources(tmp_path: Path, options: list[object], exam
     assert all('"pubmed"' in text or ",pubmed," in text for text in written)
     page = (out / "report.html").read_text()
     assert (
-        "Rows of a file; Abstracts of PubMed; Passages of the label" in page and "best passages of each source" in page
+        "Rows of a file; abstracts of PubMed; passages of the label" in page and "best passages of each source" in page
     )
 
     answer = next(row for row in rows_of(out, "answers", CheckedAnswer) if row.answer == PASSAGES[4])
@@ -247,6 +247,8 @@ def test_verdicts_by_several_sources(tmp_path: Path, options: list[object], exam
     assert f"decided by pubmed: On Store., 101\n    | {PASSAGES[4]}" in shown.stdout
     by_model = {one["answer"]["model"]: one["claims"] for one in json.loads(told.stdout)["answers"]}
     assert by_model["careful"][0]["source"] == "pubmed" and by_model["careless"] == []
+    listed = run_job("show", out)
+    assert answer.id in listed.stdout and f"{out}/report.html has all of them" in listed.stdout
     missing = run_job("show", out, "0123")
     assert missing.returncode == 2 and "has no question or answer '0123'" in missing.stderr
 

@@ -13,6 +13,7 @@ import yaml
 from lxml import html
 
 from fdarx_core.report.retention import unusable_lines
+from jobs import STOPPED
 from jobs.build_benchmark import NO_QUESTIONS
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
@@ -68,7 +69,7 @@ def test_prompts_that_a_server_refuses_as_too_long_are_named_so(tmp_path: Path, 
         return Fault(status=400, error={"message": "maximum context length is 10 tokens"}) if too_long else Fault()
 
     done = build(tmp_path, LoopbackModels(), faults)
-    assert done.returncode == (NO_QUESTIONS if refused == "writer" else 0), done.stderr
+    assert done.returncode == (NO_QUESTIONS if refused == "writer" else STOPPED), done.stderr
     said = [line for line in done.stdout.splitlines() if f"{refused} {refused}: " in line]
     assert said and all("as context_too_long. " in line and "longer context" in line for line in said)
 
@@ -80,7 +81,7 @@ def test_questions_without_a_verdict_are_counted(tmp_path: Path) -> None:
         return "no idea" if ShownPrompt.read(body).task in JUDGING else models(body)
 
     done = build(tmp_path, answer)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == STOPPED and "No reply of judge judge could be used. Replies" in done.stderr
     info = json.loads((tmp_path / "run" / "run.json").read_text())
     total = sum(info["questions"].values())
     assert info["questions_without_verdict"] == total > 0

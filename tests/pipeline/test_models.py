@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -262,6 +263,8 @@ def test_show_tells_a_questions_life(calm: Path) -> None:
     assert told.returncode == 0, told.stderr
     for part in ("context", "made by", "relevance  kept", "support    kept", "evidence", "in the benchmark"):
         assert part in told.stdout
+    for shown in ("label", "passages"):
+        assert re.search(rf"^  reader's answer from {shown}: \S", told.stdout, re.MULTILINE)
     unknown = run_job("show", calm, "0" * 16)
     assert unknown.returncode == 2 and "no question" in unknown.stderr
 

@@ -52,7 +52,7 @@ def test_unusable_replies_are_told_with_their_reason_and_remedy() -> None:
     lines = sentences(answer(), copied)
     assert lines[0].startswith("On 1 of 2 pairs the replies of strong repeat an example of its prompt")
     assert "1 of 2 pairs of claim and passage were unusable, most as copied_example" in lines[1]
-    assert "Take a stronger model." in lines[1] and "cannot be compared" in lines[1]
+    assert "Read some of them in responses/ of the run" in lines[1] and "cannot be compared" in lines[1]
     assert sentences(*[answer()] * 19, answer(supports=None, reason="truncated_reply: ...")) == []
     [line] = sentences(answer(), answer(unscored="support: claims_failed: quote_not_found: no part of it"))
     assert line.startswith("The replies of the model writer, which extracts claims, on 1 of 2 answers were unusable")

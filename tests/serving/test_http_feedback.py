@@ -55,7 +55,7 @@ def test_judgments_become_annotations_of_a_review(tmp_path: Path, capsys: pytest
         assert judge(running, again, "good") == 200
         assert import_files(review, [str(file)]) == 0
     said = capsys.readouterr()
-    assert "1 annotations were taken in, 1 were known already" in said.out
+    assert "1 annotation was taken in, 1 were known already" in said.out
     assert "1 judgments differ from those of an earlier import, which stay" in said.err
     stored = open_review(review)
     marks = {item.question: mark for item in stored.items() for mark in stored.annotations() if mark.item_id == item.id}

@@ -113,7 +113,7 @@
     byId("listed").textContent = `${kept.length} of ${items.length} items`;
     byId("list").replaceChildren(...kept.map((item) => {
       const at = items.indexOf(item), value = said(item).value;
-      const made = element("button", "", "", element("span", `${at + 1}`), element("span", item.statement || item.question, "ask"), element("span", value ? nameOf(item, value) : "open", "about"));
+      const made = element("button", "", "", element("span", `${at + 1}`), element("span", item.statement || item.question, "ask"), Object.keys(data.tasks).length > 1 && element("span", data.tasks[item.task].title, "about"), element("span", value ? nameOf(item, value) : "open", "about"));
       made.type = "button";
       made.setAttribute("aria-current", String(at === state.at));
       made.addEventListener("click", () => go(at));
@@ -253,7 +253,7 @@
     byId("refused").hidden = false;
   }
 
-  const moves = { n: () => go(near(1)), p: () => go(near(-1)), f: () => byId("filter-state").focus(), u: undo, r: () => byId("remark").focus(), d: toggle, s: save, l: () => byId("file").click() };
+  const moves = { n: () => go(near(1)), p: () => go(near(-1)), f: () => byId("filter-state").focus(), u: undo, r: () => byId("remark").focus(), d: () => byId("reveal").hidden || toggle(), s: save, l: () => byId("file").click() };
 
   function pressed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
