@@ -160,11 +160,11 @@ def check_rows_file(location: Location, option: str, others: str = "") -> None:
 
     `option` is the user's name for it, `others` names what the option takes as well.
     """
-    if location.suffix.lower() not in SUFFIXES or location.is_dir() or not location.exists():
-        kind = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
+    absent = location.is_dir() or not location.exists()
+    if location.suffix.lower() not in SUFFIXES or absent or not location.size():
+        kind = "a folder" if location.is_dir() else "not there" if absent else "of another kind"
+        kind = kind if absent or location.size() else "empty"
         raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}{others}")
-    if not location.size():
-        raise StorageError(f"{location} is empty; give a file with rows, or save it again")
 
 
 def read_rows(
@@ -247,13 +247,18 @@ def parse_rows(
 
 def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]) -> str:
     """Return the error message for files without a usable row: what they lack, the first fault, what a row needs."""
-    lack = f"holds no {kind} (the first row: {first_fault(rejects)})" if rejects else "has no rows"
+    lack = f"holds no {kind} (the first row: {_fault(rejects[0])})" if rejects else "has no rows"
     return f"{places} {lack}; a row needs {needed}"
 
 
-def first_fault(rejects: Sequence[Reject], file: str = "") -> str:
-    """Return the place of the first reject, its reason and its detail, and the file that has all of them, if any."""
-    return f"{rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}{f'; see {file}' * bool(file)}"
+def unusable_rows(number: int, rejects: Sequence[Reject], file: str) -> list[str]:
+    """Return a line on rows that cannot be used, if there are any: the first, and the file that has all, if one has."""
+    rows = f"{number:,} row{'s' * (number > 1)} cannot be used"
+    return [f"{rows}, first {_fault(rejects[0])}{f'; see {file}' * bool(file)}"] if number else []
+
+
+def _fault(reject: Reject) -> str:
+    return f"{reject.source}: {reject.reason}, {reject.detail}"
 
 
 def text_at(row: dict[str, Any], *keys: str) -> str:
