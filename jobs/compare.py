@@ -69,11 +69,7 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     pairs = list(combinations(names, 2))
     if pairs and not any(asked[a] & asked[b] for a, b in pairs):
         stop(f"{' and '.join(names)} have no question in common; give runs on the same questions")
-    overlaps = [
-        f"{a} and {b} have {len(asked[a] & asked[b]):,} of {len(asked[a] | asked[b]):,} questions in common"
-        for a, b in pairs
-        if asked[a] != asked[b]
-    ]
+    overlaps = [f"{a} and {b} share {len(asked[a] & asked[b])} questions" for a, b in pairs if asked[a] != asked[b]]
     compared, mismatches = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     if config.out:
         Location(config.out).write_text(build_comparison_page(opened, compared, mismatches))

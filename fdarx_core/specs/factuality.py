@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,7 +16,6 @@ from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
     from fdarx_core.llm import ModelConfig
     from fdarx_core.pipeline.factuality_steps import EngineSpec, FactualitySetup
-    from fdarx_core.records import Reject
     from fdarx_core.storage.checked_answers import AnswerSummary, ReferenceStatements
 
 _YEARS = re.compile(r"(\d{4})(?:-(\d{4}))?")
@@ -131,6 +130,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
         from fdarx_core.records import CheckedAnswer, Reject
         from fdarx_core.storage.checked_answers import open_answers, read_references
+        from fdarx_core.storage.tables import unusable_rows
 
         setup = self.setup()
         entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
@@ -169,7 +169,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             read=[self.bertscore_model, self.cosine_model, setup.safety],
             code_version=CODE_VERSION,
             prompts=[task.prompt for task in FACTUALITY_TASKS.values()],
-            lines=lambda place: _intake_lines(intake, faulty, place),
+            lines=lambda place: unusable_rows(summary.rejects + len(rejects), faulty, place) + _intake_lines(intake),
         )
 
     def setup(self) -> FactualitySetup:
@@ -302,13 +302,9 @@ def _counts(summary: AnswerSummary, statements: ReferenceStatements, chosen: int
     }
 
 
-def _intake_lines(info: Mapping[str, Any], faulty: Sequence[Reject], file: str) -> list[str]:
-    """Return what to tell the user of answers and references; `file` has all that are like the `faulty` ones."""
-    from fdarx_core.storage.tables import unusable_rows
-
-    intake, statements = info["intake"], info["references"]
-    rejects = intake["rejects"] + statements["rejects"] + info["evidence_rejects"]
-    lines = unusable_rows(rejects, faulty, file)
+def _intake_lines(info: Mapping[str, Any]) -> list[str]:
+    """Return what to tell the user of answers without references, and of references without an answer."""
+    intake, statements, lines = info["intake"], info["references"], list[str]()
     if not statements["rows"]:
         lines.append("no reference statements (--references): no completeness, and no correlations with it")
     elif statements["matched"] < statements["questions"]:

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -160,10 +159,9 @@ def check_rows_file(location: Location, option: str, others: str = "") -> None:
 
     `option` is the user's name for it, `others` names what the option takes as well.
     """
-    absent = location.is_dir() or not location.exists()
-    if location.suffix.lower() not in SUFFIXES or absent or not location.size():
-        kind = "a folder" if location.is_dir() else "not there" if absent else "of another kind"
-        kind = kind if absent or location.size() else "empty"
+    kind = "a folder" if location.is_dir() else "" if location.exists() else "not there"
+    kind = kind or ("" if location.suffix.lower() in SUFFIXES else "of another kind") or "empty" * (not location.size())
+    if kind:
         raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}{others}")
 
 
@@ -216,7 +214,7 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
     try:
         for cells in reader:
             if reader.line_num > read + 1:
-                deque(csv.reader(lines[read : reader.line_num], delimiter=delimiter, strict=True), 0)
+                list(csv.reader(lines[read : reader.line_num], delimiter=delimiter, strict=True))
             place, read = f"{location.name}:{read + 1}", reader.line_num
             if not names:  # one that recurs gets its position
                 names = [f"{name} {at}" if name in cells[:at] else name for at, name in enumerate(cells)]
@@ -247,18 +245,15 @@ def parse_rows(
 
 def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]) -> str:
     """Return the error message for files without a usable row: what they lack, the first fault, what a row needs."""
-    lack = f"holds no {kind} (the first row: {_fault(rejects[0])})" if rejects else "has no rows"
+    first = [f"{one.source}: {one.reason}, {one.detail}" for one in rejects[:1]]
+    lack = f"holds no {kind} (the first row: {first[0]})" if first else "has no rows"
     return f"{places} {lack}; a row needs {needed}"
 
 
 def unusable_rows(number: int, rejects: Sequence[Reject], file: str) -> list[str]:
     """Return a line on rows that cannot be used, if there are any: the first, and the file that has all, if one has."""
-    rows = f"{number:,} row{'s' * (number > 1)} cannot be used"
-    return [f"{rows}, first {_fault(rejects[0])}{f'; see {file}' * bool(file)}"] if number else []
-
-
-def _fault(reject: Reject) -> str:
-    return f"{reject.source}: {reject.reason}, {reject.detail}"
+    rows, where = f"{number:,} row{'s' * (number > 1)} cannot be used, first", f"; see {file}" * bool(file)
+    return [f"{rows} {one.source}: {one.reason}, {one.detail}{where}" for one in rejects[:1]]
 
 
 def text_at(row: dict[str, Any], *keys: str) -> str:

@@ -120,6 +120,6 @@ def test_rows_that_repeat_a_question_are_told_of(tmp_path: Path) -> None:
     file.write_text(HEADER + "What is the dose?,5 mg,5 mg\n" * 3 + "What is the unit?,mg,mg\n")
     done = run_job("grade", file, "--out", tmp_path / "run")
     [line] = [line for line in done.stderr.splitlines() if "repeat" in line]
-    assert line.startswith("2 rows with a question that the same model has answered above, graded as repeats: ")
+    assert line == "rows that repeat a question of the same model: 2, graded as repeats; remove copies"
     file.write_text(HEADER + "What is the dose?,5 mg,5 mg\n")
     assert "repeat" not in run_job("grade", file, "--out", tmp_path / "other").stderr
