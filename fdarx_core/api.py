@@ -192,9 +192,11 @@ def score_factuality(
 
     folder = _out(out, "factuality")
     inputs: dict[str, Any] = {"predictions": answers, "evidence": evidence, "references": references}
-    if not isinstance(answers, (str, PathLike)) and not all(isinstance(row, (str, PathLike)) for row in answers):
+    if not isinstance(answers, (str, PathLike)) and not any(isinstance(row, (str, PathLike)) for row in answers):
         inputs["predictions"] = _write_lines(folder, "answers", answers)
     if not isinstance(evidence, (str, PathLike)) and not any(map(is_evidence, evidence)):
+        if evidence and not any(len(text.split()) > 1 for text in evidence):
+            raise ValueError(f"evidence: no text has two words or more, the first is {evidence[0]!r}")
         texts = ({"text": text} for text in evidence)
         inputs["evidence"] = f"file:{_write_lines(folder, 'evidence', texts)}"
     run = FactualitySpec.of(**inputs, out=folder, claims=model, **options).run()
@@ -237,6 +239,8 @@ def _write_lines(folder: str, name: str, rows: Iterable[Any]) -> str:
     """Write rows beside the run, as its input; returns the file."""
     file = Path(f"{folder}.{name}.jsonl")
     file.parent.mkdir(parents=True, exist_ok=True)
+    if not (rows := list(rows)):
+        raise ValueError(f"{name}: there are none; give one or more")
     file.write_text("".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return str(file)
 

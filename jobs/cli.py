@@ -254,10 +254,9 @@ def _problem(error: ValidationError, arguments: Sequence[str] = ()) -> str:
         close = get_close_matches(option, options, n=1, cutoff=0.75)
         return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
     given = problem["input"]
-    if any(one and message.startswith(f"{one} ") for one in (given if isinstance(given, list) else [given])):
-        return f"{option}: {message}"  # which begins with the path that was given
+    names_it = any(one and message.startswith(f"{one} ") for one in (given if isinstance(given, list) else [given]))
     wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(given))  # no user and password of an address
-    return f"{option}: {message} (given: {wrong})"
+    return f"{option}: {message}{'' if names_it else f' (given: {wrong})'}"
 
 
 if __name__ == "__main__":

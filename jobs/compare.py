@@ -69,18 +69,13 @@ def compare(runs: list[str], /, *, config: Annotated[CompareConfig | None, Param
     pairs = list(combinations(names, 2))
     if pairs and not any(asked[a] & asked[b] for a, b in pairs):
         stop(f"{' and '.join(names)} have no question in common; give runs on the same questions")
-    different = [(a, b, len(asked[a] & asked[b]), len(asked[a] | asked[b])) for a, b in pairs if asked[a] != asked[b]]
-    overlaps = [f"{a} and {b} have {common:,} of {all_:,} questions in common" for a, b, common, all_ in different]
+    overlaps = [f"{a} and {b} share {len(asked[a] & asked[b])} questions" for a, b in pairs if asked[a] != asked[b]]
     compared, mismatches = compare_runs(opened, names, seed=config.seed, resamples=config.resamples)
     if config.out:
         Location(config.out).write_text(build_comparison_page(opened, compared, mismatches))
     figures_by_run = [list(read_records(run.file("metrics.parquet"), Figure)) for run in opened]
     figures = [named_figure(name, one) for name, rows in zip(names, figures_by_run, strict=True) for one in rows]
-    not_compared = [
-        *([", ".join(overlaps)] * bool(overlaps)),
-        *mismatch_notes(mismatches),
-        *ungraded_notes(names, figures_by_run),
-    ]
+    not_compared = [*overlaps, *mismatch_notes(mismatches), *ungraded_notes(names, figures_by_run)]
     sentence = hallucination_sentence(compared, config.topic[0] if len(config.topic) == 1 else "all")
     if config.as_json:
         result = {

@@ -107,3 +107,16 @@ def test_sources_of_evidence_are_a_list_and_paths_may_have_commas(tmp_path: Path
         fdarx.score_factuality(str(answers), [f"file:{texts}", "indx:labels"])
     told = fdarx.score_factuality(str(answers), ["index: Take 5 mg once daily."], resamples=100)
     assert told.run.info()["config"]["evidence"]["kind"] == "file"
+
+
+def test_rows_that_cannot_be_used_are_named_as_the_argument() -> None:
+    answers = [{"question": "What is the dose?", "answer": "The dose is 5 mg."}]
+    for evidence in (["x"], ["", "5"]):
+        with pytest.raises(ValueError, match=rf"^evidence: no text .*, the first is '{evidence[0]}'"):
+            fdarx.score_factuality(answers, evidence)
+    with pytest.raises(ValueError, match=r"^evidence: there are none"):
+        fdarx.score_factuality(answers, [])
+    with pytest.raises(ValueError, match=r"^answers: there are none"):
+        fdarx.score_factuality([], ["The dose is 5 mg."])
+    with pytest.raises(ValueError, match=r"^answers: there are none"):
+        fdarx.grade([])

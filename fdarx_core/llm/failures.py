@@ -179,7 +179,12 @@ def connection_failure(error: BaseException, answered: bool) -> Failure:
     """Return the failure for an exception of aiohttp. A bad certificate or host name at first contact is fatal."""
     import aiohttp
 
-    detail = _plain_words(error)
+    detail = f"{type(error).__name__}: {error}"
+    cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", error)
+    if isinstance(cause, ssl.SSLError):
+        detail = getattr(cause, "verify_message", "") or (cause.reason or detail).replace("_", " ").lower()
+    elif isinstance(cause, OSError) and cause.errno:  # the number of an unknown host is negative
+        detail = (os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)).lower()
     if isinstance(error, asyncio.TimeoutError):
         return Failure(f"{TRANSIENT}timeout", str(error) or "no reply within timeout_s")
     if isinstance(error, aiohttp.ClientSSLError):
@@ -194,18 +199,8 @@ def connection_failure(error: BaseException, answered: bool) -> Failure:
     if isinstance(error, aiohttp.ClientPayloadError):
         return Failure(f"{TRANSIENT}cut_body", detail)
     failure = Failure(f"{TRANSIENT}connection", detail)
-    failure.refused = isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
+    failure.refused = isinstance(cause, ConnectionRefusedError)
     return failure
-
-
-def _plain_words(error: BaseException) -> str:
-    """Return what is wrong with a connection as the system says it, such as "connection refused"."""
-    cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
-    if isinstance(cause, ssl.SSLError):
-        return getattr(cause, "verify_message", "") or (cause.reason or str(cause)).replace("_", " ").lower()
-    if isinstance(cause, OSError) and cause.errno:
-        return (os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)).lower()
-    return f"{type(error).__name__}: {error}"
 
 
 def decode_json(body: bytes) -> Any:

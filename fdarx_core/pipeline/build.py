@@ -92,12 +92,6 @@ class Corpus:
     not_found: list[str]
 
     @property
-    def first_unusable(self) -> str:
-        """The place of the first document that cannot be used, and why; "" where all can."""
-        bad = next((reject for reject in self.rejects if reject.stage != "select"), None)
-        return f"{bad.source or bad.id}: {bad.detail}" if bad else ""
-
-    @property
     def digest(self) -> str:
         """A digest of the selected labels: their set ids and the bytes of their files."""
         return sha256("".join(sorted(f"{label.set_id}:{label.sha256}" for label in self.labels)).encode()).hexdigest()
@@ -276,17 +270,16 @@ class Build(PipelineJob):
         rejects = sorted(
             rejects + unselected, key=lambda reject: (reject.stage, reject.reason, reject.id, reject.source)
         )
-        corpus = Corpus(chosen, rejects, counts, sorted(selection.set_ids - {label.set_id for label in found}))
         if not chosen:
             reasons = Counter(reject.reason for reject in rejects)
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
             message = f"no label is left to build from ({listed or 'no document was found'})"
-            if corpus.first_unusable:
-                message += f": {corpus.first_unusable}"
+            if unusable := _first_unusable(rejects):
+                message += f": {unusable}"
             if unselected:
                 message += "; see --document-types, --exclude-routes and --set-ids"
             raise EmptySelection(message)
-        return corpus
+        return Corpus(chosen, rejects, counts, sorted(selection.set_ids - {label.set_id for label in found}))
 
     def check_labels(self) -> None:
         """Raise RunConflict for a finished run that was made of other labels than those that are selected now."""
@@ -326,7 +319,7 @@ class Build(PipelineJob):
         check_accounts(counts)
         read = {"digest": corpus.digest, "files": len(inputs.sources), "ignored": inputs.ignored}
         summary: dict[str, Any] = {
-            "input": {**read, "set_ids_not_found": corpus.not_found, "first_unusable": corpus.first_unusable},
+            "input": {**read, "set_ids_not_found": corpus.not_found, "first_unusable": _first_unusable(corpus.rejects)},
             "stages": [asdict(count) for count in counts],
             "timings": self.timings,
             "flows": self.executor.flows,
@@ -354,3 +347,7 @@ class Build(PipelineJob):
             self.run.file("questions.html").write_text(questions_page(self.run, summary))
             self.run.file("report.html").write_text(build_report(self.run, summary))
         return self.end(summary, complete=True)
+
+
+def _first_unusable(rejects: Sequence[Reject]) -> str:
+    return next((f"{bad.source or bad.id}: {bad.detail}" for bad in rejects if bad.stage != "select"), "")

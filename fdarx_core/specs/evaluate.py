@@ -160,9 +160,8 @@ class EvaluateSpec(GradingSpec):
         from fdarx_core.pipeline.evaluation import ADOPTED, Evaluation, check_benchmark
         from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EVALUATION_RULES
         from fdarx_core.pipeline.executor import SMALL
-        from fdarx_core.report.page_engine import plural
         from fdarx_core.storage.benchmark_reader import read_benchmark
-        from fdarx_core.storage.tables import first_fault
+        from fdarx_core.storage.tables import unusable_rows
 
         self.bounds()
         earlier = self._earlier_evaluation()
@@ -179,7 +178,6 @@ class EvaluateSpec(GradingSpec):
             setup = replace(setup, given=cells, given_citing=earlier.citing, regraded=str(earlier.run.root))
         benchmark = read_benchmark(spec.benchmark, spec.split) if earlier is None else earlier.benchmark
         benchmark.rejects.extend(rejects)
-        unusable = f"{plural(len(rejects), 'row')} of {self.predictions} cannot be used, first "
         counted = sum(1 for _ in islice(benchmark.items(), SMALL + 1))  # no more labels than matter
 
         return OpenedJob(
@@ -201,7 +199,7 @@ class EvaluateSpec(GradingSpec):
             read=astuple(setup.directories),
             code_version=CODE_VERSION,
             prompts=[task.prompt for task in EVALUATION_TASKS.values()],
-            lines=lambda place: [unusable + first_fault(rejects, place)] if rejects else [],
+            lines=partial(unusable_rows, len(rejects), rejects),
             check=lambda run: check_benchmark(run, benchmark.about["digest"], given),
         )
 

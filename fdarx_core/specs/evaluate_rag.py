@@ -19,7 +19,6 @@ from fdarx_core.rag.search import Role, available_retrievers
 from fdarx_core.rag.strategies import ALL_STRATEGIES
 from fdarx_core.rag.tasks import RAG_TASKS
 from fdarx_core.records import RagQuestion, content_id
-from fdarx_core.report.page_engine import plural
 from fdarx_core.retrieval.index import IndexReader
 from fdarx_core.retrieval.models import ModelDirectories, ModelMissing, check_installed
 from fdarx_core.specs.options import (
@@ -34,7 +33,7 @@ from fdarx_core.specs.options import (
 )
 from fdarx_core.specs.running import MeasuringSpec, OpenedJob
 from fdarx_core.storage import Location
-from fdarx_core.storage.tables import first_fault
+from fdarx_core.storage.tables import unusable_rows
 
 _IDENTIFIED_BY_CONTENT = {"index", "index_version", "questions"}
 _TAKEN_OVER = {"strategies", "candidates", "contexts", "exclude", "exclude_own", "bertscore_layers"}
@@ -92,9 +91,8 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
         lost = titled - sum(bool(question.title) for question in chosen)
 
         def lines(place: str) -> list[str]:
-            unread = f"{plural(len(rejects), 'row')} of {self.questions} cannot be used, first "
             unranked = f"{lost} questions are on documents that the index lacks; no rank is counted for them"
-            return [*([unread + first_fault(rejects, place)] if rejects else []), *([unranked] if lost else [])]
+            return [*unusable_rows(len(rejects), rejects, place), *([unranked] if lost else [])]
 
         return OpenedJob(
             config=self.identity(setup, chosen),

@@ -130,7 +130,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
         from fdarx_core.pipeline.factuality_steps import FACTUALITY_RULES, FACTUALITY_TASKS
         from fdarx_core.records import CheckedAnswer, Reject
         from fdarx_core.storage.checked_answers import open_answers, read_references
-        from fdarx_core.storage.tables import first_fault
+        from fdarx_core.storage.tables import unusable_rows
 
         setup = self.setup()
         entrez = {"base_url": self.pubmed_url, "email": self.pubmed_email}
@@ -169,7 +169,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             read=[self.bertscore_model, self.cosine_model, setup.safety],
             code_version=CODE_VERSION,
             prompts=[task.prompt for task in FACTUALITY_TASKS.values()],
-            lines=lambda place: _intake_lines(intake, first_fault(faulty, place) if faulty else ""),
+            lines=lambda place: unusable_rows(summary.rejects + len(rejects), faulty, place) + _intake_lines(intake),
         )
 
     def setup(self) -> FactualitySetup:
@@ -302,14 +302,9 @@ def _counts(summary: AnswerSummary, statements: ReferenceStatements, chosen: int
     }
 
 
-def _intake_lines(info: Mapping[str, Any], first: str) -> list[str]:
-    """Return what to tell the user of answers and references that can't be used, of which this is the first."""
-    from fdarx_core.report.page_engine import plural
-
-    intake, statements = info["intake"], info["references"]
-    lines = []
-    if rejects := intake["rejects"] + statements["rejects"] + info["evidence_rejects"]:
-        lines.append(f"{plural(rejects, 'row')} cannot be used, first {first}")
+def _intake_lines(info: Mapping[str, Any]) -> list[str]:
+    """Return what to tell the user of answers without references, and of references without an answer."""
+    intake, statements, lines = info["intake"], info["references"], list[str]()
     if not statements["rows"]:
         lines.append("no reference statements (--references): no completeness, and no correlations with it")
     elif statements["matched"] < statements["questions"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 from typing import Annotated, ClassVar
 
@@ -57,9 +56,8 @@ class GradeSpec(GradingSpec):
         from fdarx_core.evaluation.settings import REFERENCE
         from fdarx_core.pipeline.evaluation import Evaluation, check_benchmark, first_ids
         from fdarx_core.pipeline.evaluation_steps import CODE_VERSION, EVALUATION_RULES, EvaluationSetup
-        from fdarx_core.report.page_engine import plural
         from fdarx_core.storage.graded_files import COLUMNS, read_graded_file
-        from fdarx_core.storage.tables import first_fault
+        from fdarx_core.storage.tables import unusable_rows
         from fdarx_core.verify.language_model import JUDGE_CLAIM
 
         self.bounds()
@@ -79,17 +77,9 @@ class GradeSpec(GradingSpec):
             bertscore_layers=self.bertscore_layers,
             given=sorted({cell for _, cell in given}, key=lambda cell: (cell.model, cell.setting != REFERENCE)),
         )
-        counted = Counter(reject.reason for reject in benchmark.rejects).most_common()
-        ungraded = f"{benchmark.about['rejected']:,} of {benchmark.about['rows']:,} rows of {benchmark.name} cannot be "
-        ungraded += f"graded: {', '.join(f'{number:,} {reason}' for reason, number in counted)}, first "
-        repeats = benchmark.about["repeats"]
-        repeated = f"{plural(repeats, 'row')} with a question that the same model has answered above, graded as "
-        repeated += "repeats: remove those that are copies"
-
-        def lines(place: str) -> list[str]:
-            faulty = [f"{ungraded}{first_fault(benchmark.rejects, place)}"] if counted else []
-            return [*faulty, *([repeated] if repeats else [])]
-
+        number = benchmark.about["repeats"]
+        repeats = [f"rows that repeat a question of the same model: {number:,}, graded as repeats; remove copies"]
+        repeats *= number > 0
         options = self.model_dump(mode="json", exclude=HOW | PRESENTATION | {"fail_under", "fail_over"})
         asked = {name: dict(model.request_parameters) for name, model in setup.used.items()}
         return OpenedJob(
@@ -109,6 +99,6 @@ class GradeSpec(GradingSpec):
             size=len(given) // _QUESTIONS_A_PART,
             code_version=CODE_VERSION,
             prompts=[GRADE_ANSWER.prompt, JUDGE_CLAIM.prompt],
-            lines=lines,
+            lines=lambda place: unusable_rows(len(benchmark.rejects), benchmark.rejects, place) + repeats,
             check=lambda run: check_benchmark(run, benchmark.about["digest"], given),
         )

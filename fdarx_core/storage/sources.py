@@ -123,9 +123,8 @@ def _archive(stream: BinaryIO) -> zipfile.ZipFile:
         archive = zipfile.ZipFile(stream)
     except _BROKEN as error:
         stream.close()
-        if start.startswith(b"PK"):
-            raise InputError("damaged_archive", f"{_message(error)}{_REMEDY}") from error
-        raise InputError("not_a_zip", _message(error)) from error
+        reason = "damaged_archive" if start.startswith(b"PK") else "not_a_zip"
+        raise InputError(reason, f"{_message(error)}{_REMEDY}") from error
     except BaseException:
         stream.close()
         raise

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -160,11 +159,10 @@ def check_rows_file(location: Location, option: str, others: str = "") -> None:
 
     `option` is the user's name for it, `others` names what the option takes as well.
     """
-    if location.suffix.lower() not in SUFFIXES or location.is_dir() or not location.exists():
-        kind = "a folder" if location.is_dir() else "of another kind" if location.exists() else "not there"
+    kind = "a folder" if location.is_dir() else "" if location.exists() else "not there"
+    kind = kind or ("" if location.suffix.lower() in SUFFIXES else "of another kind") or "empty" * (not location.size())
+    if kind:
         raise StorageError(f"{location} is {kind}; {option} takes a file: {', '.join(SUFFIXES)}{others}")
-    if not location.size():
-        raise StorageError(f"{location} is empty; give a file with rows, or save it again")
 
 
 def read_rows(
@@ -216,7 +214,7 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
     try:
         for cells in reader:
             if reader.line_num > read + 1:
-                deque(csv.reader(lines[read : reader.line_num], delimiter=delimiter, strict=True), 0)
+                list(csv.reader(lines[read : reader.line_num], delimiter=delimiter, strict=True))
             place, read = f"{location.name}:{read + 1}", reader.line_num
             if not names:  # one that recurs gets its position
                 names = [f"{name} {at}" if name in cells[:at] else name for at, name in enumerate(cells)]
@@ -247,13 +245,15 @@ def parse_rows(
 
 def no_usable_row(places: str, kind: str, needed: str, rejects: Sequence[Reject]) -> str:
     """Return the error message for files without a usable row: what they lack, the first fault, what a row needs."""
-    lack = f"holds no {kind} (the first row: {first_fault(rejects)})" if rejects else "has no rows"
+    first = [f"{one.source}: {one.reason}, {one.detail}" for one in rejects[:1]]
+    lack = f"holds no {kind} (the first row: {first[0]})" if first else "has no rows"
     return f"{places} {lack}; a row needs {needed}"
 
 
-def first_fault(rejects: Sequence[Reject], file: str = "") -> str:
-    """Return the place of the first reject, its reason and its detail, and the file that has all of them, if any."""
-    return f"{rejects[0].source}: {rejects[0].reason}, {rejects[0].detail}{f'; see {file}' * bool(file)}"
+def unusable_rows(number: int, rejects: Sequence[Reject], file: str) -> list[str]:
+    """Return a line on rows that cannot be used, if there are any: the first, and the file that has all, if one has."""
+    rows, where = f"{number:,} row{'s' * (number > 1)} cannot be used, first", f"; see {file}" * bool(file)
+    return [f"{rows} {one.source}: {one.reason}, {one.detail}{where}" for one in rejects[:1]]
 
 
 def text_at(row: dict[str, Any], *keys: str) -> str:

@@ -87,7 +87,7 @@ def test_bad_rows_are_rejected_with_their_place(tmp_path: Path) -> None:
 def test_a_file_without_a_usable_row_says_what_is_wrong_with_the_first(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"questions.jsonl:1: no_reference.*a row needs question"):
         read_questions(written(tmp_path, {"question": "Is it?"}))
-    with pytest.raises(ValueError, match="no row"):
+    with pytest.raises(StorageError, match=r"questions.jsonl is empty"):
         read_questions(written(tmp_path))
 
 
