@@ -77,14 +77,18 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
         from fdarx_core.pipeline.indexing import Indexing
         from fdarx_core.retrieval.index.store import IndexStore
         from fdarx_core.storage import Location
+        from fdarx_core.storage.run_directory import existing_run
         from fdarx_core.storage.sources import Inputs
 
         runs = [document for document in self.documents if is_benchmark(document)]
         sources = [document for document in self.documents if document not in runs]
         place, model = Location(self.out), self.model()
         found = find_documents(sources) if sources else Inputs()
-        if not self.documents and IndexStore(place).current() is None:
+        new = IndexStore(place).current() is None
+        if new and not self.documents:
             raise ValueError(f"--remove: there is no index at {place}")
+        if new and not (place / "segments").is_dir():  # of a first build that was interrupted
+            existing_run(place, "index", {})
         place.check_writable()  # after the other arguments, because it makes the folder
         return Indexing(
             place,
