@@ -63,7 +63,8 @@ class GradingSpec(BatchConfig, MeasuringSpec):
         """Return the bounds of --fail-under and of --fail-over. Raises ValueError as `read_bounds`."""
         from fdarx_core.evaluation.thresholds import read_bounds
 
-        return [read_bounds(options, self._metrics) for options in (self.fail_under, self.fail_over)]
+        given = {"--fail-under": self.fail_under, "--fail-over": self.fail_over}
+        return [read_bounds(values, self._metrics, option) for option, values in given.items()]
 
     def threshold_results(self, run: RunDirectory) -> list[ThresholdResult]:
         """Return the results of the thresholds on a finished run; if there are any, they are written to junit.xml."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import fdarx_core as fdarx
+from fdarx_core.evaluation.thresholds import read_bounds
 from fdarx_core.storage import RunConflict
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
@@ -47,3 +48,27 @@ def test_an_index_is_written_into_no_other_work(example_build: Path, tmp_path: P
     for _ in range(2):
         done = run_job("index", "--documents", LABEL, "--words-only", "--out", index)
         assert not done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--fail-under", "accuracy=nan", "accuracy lies between 0 and 1; write 80 % as 0.8"),
+        ("--fail-over", "oracle/accuracy=inf", "accuracy lies between 0 and 1; write 80 % as 0.8"),
+        ("--fail-under", "accuracy=2", "accuracy lies between 0 and 1; write 80 % as 0.8"),
+        ("--fail-under", "ndcg_10=-0.1", "ndcg_10 lies between 0 and 1; write 80 % as 0.8"),
+        ("--fail-over", "cost_per_question=inf", "cost_per_question needs a finite number"),
+        ("--fail-under", "accuracy=80%", "write METRIC=NUMBER, such as accuracy=0.8 for 80 %"),
+        ("--fail-over", "accuracy", "write METRIC=NUMBER, such as accuracy=0.8 for 80 %"),
+        ("--fail-over", "acuracy", "write METRIC=NUMBER, such as accuracy=0.8 for 80 %"),
+    ],
+)
+def test_a_threshold_that_no_value_can_meet(tmp_path: Path, option: str, value: str, says: str) -> None:
+    told = refused("evaluate", "--benchmark", "absent", "--out", tmp_path / "run", option, value)
+    assert told == f"error: {option} {value}: {says}\n" and not (tmp_path / "run").exists()
+
+
+def test_a_threshold_that_is_no_share_may_exceed_one() -> None:
+    assert read_bounds(["latency_s=30", "cost_per_question=2", "accuracy=1"], [], "x")["latency_s"] == 30
+    with pytest.raises(ValueError, match=r"--fail-over acuracy=1: there is no metric acuracy .* did you mean accuracy"):
+        read_bounds(["acuracy=1"], [], "--fail-over")
