@@ -239,7 +239,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             return EngineSpec("judge", name)
         try:
             labels = tuple(self.nli_labels) or None
-            check_nli(name, labels)
+            check_nli(name, labels, models)
         except ModelMissing as error:
             known = ", ".join(("exact", *models))
             raise ModelMissing(f"{option} {name}: {error} (or one of {known})") from error

@@ -230,7 +230,8 @@ class ModelsSpec(JobSpec):
         from fdarx_core.llm import ModelsError
 
         files = getattr(self, "models", None) or []
-        loaded = load_all([files] if isinstance(files, str) else files, check_access=not self.batch_folder)
+        named_by = next(name for name in ("only", "generator", "answerer", "claims", "judge") if hasattr(self, name))
+        loaded = load_all(_values(files), check_access=not self.batch_folder, chosen_by=f"--{named_by}")
         if taken := sorted(loaded.keys() & self._given.keys()):
             raise ModelsError(f"{taken[0]} is also the name of a model in --models; give one of them another")
         return {**loaded, **self._given}

@@ -9,6 +9,7 @@ import pytest
 
 import fdarx_core as fdarx
 from fdarx_core.evaluation.thresholds import read_bounds
+from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunConflict
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
@@ -72,3 +73,30 @@ def test_a_threshold_that_is_no_share_may_exceed_one() -> None:
     assert read_bounds(["latency_s=30", "cost_per_question=2", "accuracy=1"], [], "x")["latency_s"] == 30
     with pytest.raises(ValueError, match=r"--fail-over acuracy=1: there is no metric acuracy .* did you mean accuracy"):
         read_bounds(["acuracy=1"], [], "--fail-over")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    file = tmp_path / "models.yaml"
+    file.write_text("- {name: judge, model: j, base_url: 'http://127.0.0.1:1/v1'}\n")
+    return file
+
+
+def test_the_misspelt_name_of_an_engine(tmp_path: Path, models: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text('{"question": "How much?", "answer": "Take 5 mg."}\n')
+    words = ("factuality", "--predictions", tmp_path / "answers.jsonl", "--evidence", "pubmed", "--out", tmp_path / "f")
+    told = refused(*words, "--models", models, "--entailment", "juge")
+    assert told == "error: --entailment juge: there is no such engine; did you mean judge? (or one of exact, judge)\n"
+    told = refused(*words, "--models", models, "--entailment", "exact", "--compare-entailment", "jugde")
+    assert told.startswith("error: --compare-entailment jugde: there is no such engine; did you mean judge?")
+    for name in ("exakt", "atuo", "genral"):
+        with pytest.raises(ModelMissing, match=r"there is no such engine; did you mean (exact|auto|general)"):
+            fdarx.verify([("Take 5 mg.", "Take 5 mg.")], engine=name)
+
+
+def test_a_name_in_place_of_a_models_file(tmp_path: Path) -> None:
+    says = "not a file; give files that list models, and names by"
+    told = refused("evaluate", "--benchmark", "absent", "--models", "alpha", "--out", tmp_path / "run")
+    assert told == f"error: --models alpha: {says} --only\n"
+    told = refused("grade", "absent.csv", "--models", tmp_path, "--out", tmp_path / "run")
+    assert told == f"error: --models {tmp_path}: {says} --judge\n"
