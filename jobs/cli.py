@@ -15,6 +15,7 @@ from cyclopts.argument import ArgumentCollection
 from cyclopts.config import Dict, Env
 from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
+from fdarx_core.wording import fault_text
 from jobs import exit_code, stop
 from jobs.output import json_alone
 
@@ -245,7 +246,7 @@ def _message(error: CycloptsError, arguments: Sequence[str]) -> str:
 
 def _problem(error: ValidationError, arguments: Sequence[str] = ()) -> str:
     problem = error.errors()[0]
-    message = problem["msg"].removeprefix("Value error, ")
+    message = fault_text(problem)
     if not problem["loc"]:  # of several options, which the message names
         return message
     option = "--" + str(problem["loc"][0]).replace("_", "-")
