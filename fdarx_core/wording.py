@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
+
+_PLAIN = dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "it must be a whole number")
+_PLAIN |= {"float_parsing": "it must be a number", "string_too_short": "it is empty"}
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
@@ -16,4 +20,18 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
 
 def fault_text(fault: Mapping[str, Any]) -> str:
     """Return what one of pydantic's errors says of a value."""
-    return str(fault["msg"]).removeprefix("Value error, ")
+    return _PLAIN.get(fault["type"], str(fault["msg"]).removeprefix("Value error, "))
+
+
+def options_fault(fault: Mapping[str, Any], known: Iterable[str], spelt: Callable[[str], str] = str) -> str:
+    """Return what one of pydantic's errors says of an option; `spelt` returns its name as users write it."""
+    if not fault["loc"]:  # of several options, which the message names
+        return fault_text(fault)
+    name, value = spelt(str(fault["loc"][0])), fault["input"]
+    if fault["type"] == "extra_forbidden":
+        return f"there is no option {name}{did_you_mean(name, known)}"
+    if fault["type"] == "missing":
+        return f"{name} is required"
+    given = repr(value) if isinstance(value, (str, int, float, list)) else f"a {type(value).__name__}, no fdarx.Model"
+    given = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", given)  # no user and password of an address
+    return f"{name}: {fault_text(fault)} (given: {given})"

@@ -17,8 +17,6 @@ from fdarx_core.storage import RunDirectory, read_records
 Bounds = Mapping[str, float]
 """The bound of each metric; `oracle/accuracy` is that of a setting, a model or a retriever alone."""
 
-_NO_SHARES = ("prompt_tokens", "completion_tokens", "cost_per_question", "latency_s")
-
 
 class ThresholdResult(NamedTuple):
     """A metric of a model in a setting (`cell`) against its bound; `fault` says why it misses it, "" if it does not."""
@@ -46,10 +44,9 @@ def _check_bounds(bounds: Iterable[tuple[str, float]], added: Iterable[str]) -> 
         if name not in known:
             [close] = get_close_matches(name, known, n=1, cutoff=0.0)
             raise ValueError(f"there is no metric {name} for a threshold; did you mean {close}?")
-        if name not in (*_NO_SHARES, *added) and not 0 <= bound <= 1:
-            raise ValueError(f"{name} lies between 0 and 1; write 80 % as 0.8")
-        if not isfinite(bound):
-            raise ValueError(f"{name} needs a finite number")
+        share = name in {*SCORE_METRICS, *RETRIEVAL_METRICS} and not name.endswith(("_tokens", "_question", "_s"))
+        if not (0 <= bound <= 1 if share else isfinite(bound)):
+            raise ValueError(f"{name} is {'between 0 and 1; write 80 % as 0.8' if share else 'a finite number'}")
 
 
 def check_thresholds(run: RunDirectory, under: Bounds, over: Bounds) -> list[ThresholdResult]:
@@ -59,8 +56,7 @@ def check_thresholds(run: RunDirectory, under: Bounds, over: Bounds) -> list[Thr
     in `under` or above that in `over` misses it. Raises ValueError as `read_bounds`.
     """
     figures = [one for one in read_records(run.file("metrics.parquet"), Figure) if one.keys["group_by"] == "type"]
-    others = {one.metric for one in figures} - {*SCORE_METRICS, *RETRIEVAL_METRICS}
-    _check_bounds([*under.items(), *over.items()], {*added_metrics(), *others})
+    _check_bounds([*under.items(), *over.items()], {*added_metrics(), *(one.metric for one in figures)})
     figures.sort(key=lambda one: one.keys["group"] == "all")  # which replaces the answerable ones
     results = []
     wanted = [(*one, "at least", 1) for one in under.items()] + [(*one, "at most", -1) for one in over.items()]

@@ -16,7 +16,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import jsonschema
 import orjson
@@ -217,15 +216,14 @@ class HttpEndpoint(AsyncEndpoint):
         if failure.status in (401, 402, 403, 429):
             fields = [name for name in ("key_command", "key_env", "headers") if getattr(self.config, name)]
             if not fields and failure.status in (401, 403):
-                entry = f"in the entry of {self.config.name} in the models file (in Python: api_key)"
-                return f"set key_env: NAME, an environment variable with the key, {entry}"
+                return f"set key_env: NAME_OF_A_VARIABLE in the entry of {self.config.name} in the models file"
             return f"check the key that {(fields or ['key_env'])[0]} names, and what it may use"
         if failure.status == 400:
             return "check model, sampling and structured in the models file"
         if failure.status >= 500:
             return "look into the log of the server; run the same command again to resume"
         if failure.status:
-            ends = "" if urlsplit(self.config.base_url).path else ", which mostly ends in /v1,"
+            ends = "" if self.config.base_url.count("/") > 2 else ", which mostly ends in /v1,"
             return f"check model and base_url{ends} in the models file"
         if failure.reason == f"{TRANSIENT}tls":
             return "check base_url in the models file, or name the server's certificate authority in ca_file"

@@ -142,8 +142,7 @@ def check_nli(model: str, labels: Sequence[str] | None = None, others: Collectio
     """Return the class of each output of a model without loading its weights; a hub name is looked up.
 
     `model` is as `resolve` takes it. `labels` names the outputs in order, if the model's configuration
-    does not. Raises `ModelMissing` if the model is not an NLI cross-encoder, if it resembles the name of
-    an engine, `others` included (HUB_NAME@main is looked up), and if the extra is not installed.
+    does not. Raises `ModelMissing` if it is no NLI cross-encoder, or misspelt of `others`, and without the extra.
     """
     near = did_you_mean(model, ("exact", *NAMED_MODELS, *others), cutoff=0.75)
     if near and not {"/", "@"} & {*model} and not Path(model).is_dir():

@@ -11,9 +11,11 @@ import fdarx_core as fdarx
 from fdarx_core.evaluation.thresholds import read_bounds
 from fdarx_core.retrieval.models import ModelMissing
 from fdarx_core.storage import RunConflict
+from fdarx_core.verify import verify
 from tests.conftest import EXAMPLES
 from tests.jobs.in_process import run_job
 
+FACTUALITY = "factuality --predictions a --out x --evidence"
 LABEL = EXAMPLES / "telvanto-tablets.xml"
 
 
@@ -54,11 +56,11 @@ def test_an_index_is_written_into_no_other_work(example_build: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [
-        ("--fail-under", "accuracy=nan", "accuracy lies between 0 and 1; write 80 % as 0.8"),
-        ("--fail-over", "oracle/accuracy=inf", "accuracy lies between 0 and 1; write 80 % as 0.8"),
-        ("--fail-under", "accuracy=2", "accuracy lies between 0 and 1; write 80 % as 0.8"),
-        ("--fail-under", "ndcg_10=-0.1", "ndcg_10 lies between 0 and 1; write 80 % as 0.8"),
-        ("--fail-over", "cost_per_question=inf", "cost_per_question needs a finite number"),
+        ("--fail-under", "accuracy=nan", "accuracy is between 0 and 1; write 80 % as 0.8"),
+        ("--fail-over", "oracle/accuracy=inf", "accuracy is between 0 and 1; write 80 % as 0.8"),
+        ("--fail-under", "accuracy=2", "accuracy is between 0 and 1; write 80 % as 0.8"),
+        ("--fail-under", "ndcg_10=-0.1", "ndcg_10 is between 0 and 1; write 80 % as 0.8"),
+        ("--fail-over", "cost_per_question=inf", "cost_per_question is a finite number"),
         ("--fail-under", "accuracy=80%", "write METRIC=NUMBER, such as accuracy=0.8 for 80 %"),
         ("--fail-over", "accuracy", "write METRIC=NUMBER, such as accuracy=0.8 for 80 %"),
         ("--fail-over", "acuracy", "write METRIC=NUMBER, such as accuracy=0.8 for 80 %"),
@@ -91,12 +93,60 @@ def test_the_misspelt_name_of_an_engine(tmp_path: Path, models: Path) -> None:
     assert told.startswith("error: --compare-entailment jugde: there is no such engine; did you mean judge?")
     for name in ("exakt", "atuo", "genral"):
         with pytest.raises(ModelMissing, match=r"there is no such engine; did you mean (exact|auto|general)"):
-            fdarx.verify([("Take 5 mg.", "Take 5 mg.")], engine=name)
+            verify([("Take 5 mg.", "Take 5 mg.")], engine=name)
 
 
 def test_a_name_in_place_of_a_models_file(tmp_path: Path) -> None:
-    says = "not a file; give files that list models, and names by"
+    says = "not a file; give a models file, and names of models to"
     told = refused("evaluate", "--benchmark", "absent", "--models", "alpha", "--out", tmp_path / "run")
     assert told == f"error: --models alpha: {says} --only\n"
     told = refused("grade", "absent.csv", "--models", tmp_path, "--out", tmp_path / "run")
     assert told == f"error: --models {tmp_path}: {says} --judge\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("build L out", "L: `fdarx build` takes no positional arguments; write --labels L; see `fdarx build --help`"),
+        ("index docs", "docs: `fdarx index` takes no positional arguments; write --documents docs; see"),
+        ("serve ix", "ix: `fdarx serve` takes no positional arguments; write --index ix; see"),
+        ("verify pairs.jsonl", "pairs.jsonl: `fdarx verify` takes no positional arguments; write --pairs pairs.jsonl"),
+        ("grade --file a.csv --out g", "FILE is positional: write its value without --file; see `fdarx grade --help`"),
+        ("check --models=m.yaml", "MODELS is positional: write its value without --models; see"),
+        ("grade a b --out g", "'b' is one value too many; see"),
+        ("build --labels= --out x", "--labels: it is empty (given: ''); see"),
+        ("build --labels a --out=", "--out: it is empty (given: ''); see"),
+        ("serve --index=", "--index: it is empty (given: ''); see"),
+        ("build --labels a --out x --sample ten", "--sample: it must be a whole number (given: 'ten'); see"),
+        ("build --labels a --out x --sample 10.5", "--sample: it must be a whole number (given: '10.5'); see"),
+        ("build --labels a --out x --max-cost ten", "--max-cost: it must be a number (given: 'ten'); see"),
+        (f"{FACTUALITY} lables:r", "--evidence: 'lables:r' names no evidence; did you mean labels:?"),
+        (f"{FACTUALITY} labels: r", "--evidence: 'labels:' names no evidence: no blank may stand after the colon;"),
+        (f"{FACTUALITY} pubmde", "--evidence: 'pubmde' names no evidence; did you mean pubmed?"),
+    ],
+)  # fmt: skip
+def test_a_slip_of_the_keyboard(words: str, says: str) -> None:
+    assert refused(*words.split()).startswith(f"error: {says}")
+
+
+def test_a_misspelt_option_of_a_config_file_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("labels: [a]\nout: b\nsmaple: 3\n")
+    says = f"error: {file}: there is no option smaple; did you mean sample?; see `fdarx build --help`\n"
+    assert refused("build", "--config", file) == refused("build", f"--config={file}") == says
+
+
+def test_what_a_folder_is_that_is_no_index_is_told_at_once(example_build: Path, tmp_path: Path) -> None:
+    for place, is_what in ((example_build, "a run of build_benchmark"), (tmp_path, "")):
+        told = refused("serve", "--index", place)
+        assert f"error: {place} is not an index: it {f'is {is_what}' if is_what else 'has no index.json'};" in told
+    told = refused("index", "--documents", tmp_path / "absent", "--out", tmp_path / "index")
+    assert "absent does not exist" in told and not (tmp_path / "index").exists()
+
+
+def test_a_place_for_figures_is_tried_before_pairs_are_judged(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "pairs.jsonl").write_text('{"text": "Take 5 mg.", "statement": "Take 5 mg.", "mark": "supported"}\n')
+    words = ("verify", "--pairs", tmp_path / "pairs.jsonl", "--engine", "exact", "--out")
+    assert refused(*words, tmp_path / "file/figures.json").startswith(f"error: cannot write into {tmp_path / 'file'}: ")
+    assert run_job(*words, tmp_path / "new/figures.json").returncode == 0

@@ -163,7 +163,7 @@ def test_what_to_do_about_a_key_depends_on_the_entry(
     monkeypatch.setenv("SOME_KEY", "k" * 20)
     server.faults = lambda call: Fault(status=401)
     for fields, remedy in (
-        ({}, "set key_env: NAME, an environment variable with the key, in the entry of .* in the models file"),
+        ({}, "set key_env: NAME_OF_A_VARIABLE in the entry of .* in the models file"),
         ({"key_env": "SOME_KEY"}, "check the key that key_env names"),
         ({"headers": {"X-Key": "${SOME_KEY}"}}, "check the key that headers names"),
         ({"key_command": "echo key"}, "check the key that key_command names"),
