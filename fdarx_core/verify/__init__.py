@@ -76,6 +76,9 @@ def verify(
         ModelMissing: for a name that is no NLI cross-encoder.
         ModelsError: for a language model without an address.
     """
+    for pair in pairs:
+        if not isinstance(pair, TextPair) and (not isinstance(pair, (tuple, list)) or [*map(type, pair)] != [str, str]):
+            raise ValueError(f"pairs has {pair!r:.80}, not (text, statement); write verify([(text, statement)])")
     judge = open_engine(engine)
     judgements = judge.judge([pair if isinstance(pair, TextPair) else TextPair(*pair) for pair in pairs])
     return [verdict_of(judgement, judge.name, threshold) for judgement in judgements]

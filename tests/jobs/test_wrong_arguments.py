@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fdarx_core as fdarx
 from fdarx_core.evaluation.thresholds import read_bounds
+from fdarx_core.llm import ModelsError
 from fdarx_core.retrieval.models import ModelMissing
+from fdarx_core.specs.evaluate import EvaluateSpec
 from fdarx_core.storage import RunConflict
 from fdarx_core.verify import verify
 from tests.conftest import EXAMPLES
@@ -150,3 +153,36 @@ def test_a_place_for_figures_is_tried_before_pairs_are_judged(tmp_path: Path) ->
     words = ("verify", "--pairs", tmp_path / "pairs.jsonl", "--engine", "exact", "--out")
     assert refused(*words, tmp_path / "file/figures.json").startswith(f"error: cannot write into {tmp_path / 'file'}: ")
     assert run_job(*words, tmp_path / "new/figures.json").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"sample": "ten"}, "sample: it must be a whole number (given: 'ten')"),
+        ({"sample": -1}, "sample: Input should be greater than or equal to 1 (given: -1)"),
+        ({"smaple": 2}, "there is no option smaple; did you mean sample?"),
+        ({"xyzzy": 2}, "there is no option xyzzy"),
+        ({"judge": {"name": "a"}}, "judge: Input should be a valid string (given: a dict, no fdarx.Model)"),
+    ],
+)
+def test_wrong_options_in_python_are_one_line(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=r".") as error:
+        fdarx.build(EXAMPLES, tmp_path / "run", **options)
+    assert str(error.value) == says and type(error.value) is ValueError
+    assert not (tmp_path / "run").exists()
+
+
+def test_models_in_python_are_a_list_of_models_or_files(tmp_path: Path) -> None:
+    entries: list[Any] = [{"name": "a", "api_key": "sk-planted"}]
+    with pytest.raises(ValueError, match=r"^models: .* \(given: a dict, no fdarx\.Model\)$"):
+        fdarx.evaluate("absent", models=entries)
+    with pytest.raises(ModelsError, match=r"^--models alpha: not a file; give a models file, and names of models to"):
+        fdarx.evaluate("absent", models="alpha")
+    model = fdarx.Model("small", base_url="http://127.0.0.1:1/v1")
+    assert EvaluateSpec.of(models=model, out="x").loaded_models() == {"small": model.config}
+
+
+@pytest.mark.parametrize("pairs", ["text", ("a", "b"), [("a", None)], [("a", "b", "c")], [{"text": "a"}], [()]])
+def test_what_is_no_pair_of_texts_is_refused(pairs: Any) -> None:
+    with pytest.raises(ValueError, match=r"^pairs has .*, not \(text, statement\); write verify\("):
+        verify(pairs, "exact")
