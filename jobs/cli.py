@@ -139,8 +139,7 @@ def run_as(*words: str) -> NoReturn:
 
 
 def _run(words: Sequence[str]) -> object:
-    job = parse(words)
-    with json_alone(job):
+    with json_alone(job := parse(words)):
         return job()
 
 
