@@ -146,7 +146,7 @@ def check_nli(model: str, labels: Sequence[str] | None = None, others: Collectio
     """
     near = did_you_mean(model, ("exact", *NAMED_MODELS, *others), cutoff=0.75)
     if near and not {"/", "@"} & {*model} and not Path(model).is_dir():
-        raise ModelMissing(f"there is no such engine{near}")
+        raise ModelMissing(f"there is no engine {model}{near}")
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise ModelMissing(f"{PURPOSE} needs transformers and torch: pip install 'fdarx[models]'")
     model, revision, known = resolve(model)

@@ -91,11 +91,11 @@ def test_the_misspelt_name_of_an_engine(tmp_path: Path, models: Path) -> None:
     (tmp_path / "answers.jsonl").write_text('{"question": "How much?", "answer": "Take 5 mg."}\n')
     words = ("factuality", "--predictions", tmp_path / "answers.jsonl", "--evidence", "pubmed", "--out", tmp_path / "f")
     told = refused(*words, "--models", models, "--entailment", "juge")
-    assert told == "error: --entailment juge: there is no such engine; did you mean judge? (or one of exact, judge)\n"
+    assert told == "error: --entailment juge: there is no engine juge; did you mean judge? (or one of exact, judge)\n"
     told = refused(*words, "--models", models, "--entailment", "exact", "--compare-entailment", "jugde")
-    assert told.startswith("error: --compare-entailment jugde: there is no such engine; did you mean judge?")
+    assert told.startswith("error: --compare-entailment jugde: there is no engine jugde; did you mean judge?")
     for name in ("exakt", "atuo", "genral"):
-        with pytest.raises(ModelMissing, match=r"there is no such engine; did you mean (exact|auto|general)"):
+        with pytest.raises(ModelMissing, match=r"there is no engine \w+; did you mean (exact|auto|general)"):
             verify([("Take 5 mg.", "Take 5 mg.")], engine=name)
 
 
@@ -114,6 +114,8 @@ def test_a_name_in_place_of_a_models_file(tmp_path: Path) -> None:
         ("index docs", "docs: `fdarx index` takes no positional arguments; write --documents docs; see"),
         ("serve ix", "ix: `fdarx serve` takes no positional arguments; write --index ix; see"),
         ("verify pairs.jsonl", "pairs.jsonl: `fdarx verify` takes no positional arguments; write --pairs pairs.jsonl"),
+        ("fetch labels", "labels: `fdarx fetch` takes no positional arguments; write an option before labels; see"),
+        ("review sampel x", 'Unknown command "sampel". Did you mean "sample"?'),
         ("grade --file a.csv --out g", "FILE is positional: write its value without --file; see `fdarx grade --help`"),
         ("check --models=m.yaml", "MODELS is positional: write its value without --models; see"),
         ("grade a b --out g", "'b' is one value too many; see"),
