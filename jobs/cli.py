@@ -227,8 +227,7 @@ def _message(error: CycloptsError, arguments: Sequence[str]) -> str:
     first = next(iter(arguments[len(error.command_chain or ()) :]), "-")
     if error.app and error.app.default_command and first in (error.unused_tokens or ()) and not first.startswith("-"):
         named = [one.name for one in error.app.assemble_argument_collection() if "Required" in str(one.parameter.group)]
-        write = f"`fdarx {chain}` takes no positional arguments; write {(named or ['an option before'])[0]} {first}"
-        return f"{first}: {write}{seen}"
+        return f"{first}: `fdarx {chain}` takes no positional arguments; write {[*named, '--OPTION'][0]} {first}{seen}"
     if isinstance(error, UnknownOptionError):
         token, known = error.token, [name.strip("-") for one in error.argument_collection for name in one.names]
         name = (token.keyword or token.value).partition("=")[0].strip("-[]")
