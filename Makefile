@@ -66,7 +66,7 @@ demo: $(VENV)/core  ## a benchmark from the example labels, and the built-in bas
 	$(BIN)/fdarx evaluate --benchmark runs/demo --retrievers bm25,tfidf --out runs/demo-baseline
 
 serve: $(VENV)/core  ## cited answers on the example labels and guidelines, at http://127.0.0.1:$(PORT)
-	@$(BIN)/python -c "from jobs import serve, wrong_arguments; wrong_arguments()(serve.check_port)('127.0.0.1', $(PORT))"
+	@$(BIN)/python -c "from jobs import cli, serve, wrong_arguments; options = cli.parse(['serve', '--index', 'labels', '--port', '$(PORT)']).keywords['config']; wrong_arguments()(serve.check_port)(options.host, options.port)"
 	$(BIN)/fdarx build --labels examples/labels --out runs/demo
 	$(BIN)/fdarx index --documents runs/demo --words-only --out runs/index-labels
 	$(BIN)/fdarx index --documents examples/guidelines --words-only --out runs/index-guidelines

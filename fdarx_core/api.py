@@ -52,7 +52,7 @@ def build(labels: Paths, out: str | PathLike[str], **options: Any) -> RunDirecto
 
 def evaluate(
     benchmark: RunDirectory | str | PathLike[str] = "",
-    models: Sequence[Model | str | PathLike[str]] = ("baseline",),
+    models: Model | str | PathLike[str] | Sequence[Model | str | PathLike[str]] = ("baseline",),
     *,
     out: str | PathLike[str] | None = None,
     predictions: str | PathLike[str] | Sequence[Mapping[str, Any]] | None = None,
@@ -83,7 +83,7 @@ def evaluate(
     folder = _out(out, "evaluate")
     if predictions is not None and not isinstance(predictions, (str, PathLike)):
         predictions = _write_lines(folder, "predictions", predictions)
-    inputs = {"benchmark": benchmark, "models": list(models), "predictions": predictions}
+    inputs = {"benchmark": benchmark, "models": models, "predictions": predictions}
     return EvaluateSpec.of(**inputs, out=folder, metrics=metrics, **options).run()
 
 

@@ -15,6 +15,7 @@ from cyclopts.argument import ArgumentCollection
 from cyclopts.config import Dict, Env
 from cyclopts.exceptions import MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
+from fdarx_core.wording import did_you_mean, options_fault
 from jobs import exit_code, stop
 from jobs.output import json_alone
 
@@ -115,10 +116,9 @@ def reference() -> str:
 def parse(arguments: Sequence[str]) -> partial[Any]:
     """Return the call of the job that the arguments name. A wrong argument ends the program with one line and exit
     code 2."""
-    words, values = _without_config(list(arguments))
+    words, of_file = _without_config(list(arguments))
     app = _app(short_help=not {"--help", "-h"}.isdisjoint(words))
     jobs = [*_JOBS, *(f"review {name}" for name in _REVIEW)]
-    of_file = Dict(values, use_commands_as_keys=False, source="the file of --config")
     app.config = (partial(_read_environment, jobs), of_file)
     try:
         command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
@@ -139,16 +139,8 @@ def run_as(*words: str) -> NoReturn:
 
 
 def _run(words: Sequence[str]) -> object:
-    job = parse(words)
-    try:
-        with json_alone(job):
-            return job()
-    except ValueError as error:
-        from pydantic import ValidationError  # importing it takes longer than showing help may
-
-        if isinstance(error, ValidationError):
-            stop(f"{_problem(error)}; see `fdarx {words[0]} --help`")  # of options that all have defaults
-        raise
+    with json_alone(job := parse(words)):
+        return job()
 
 
 def _read_environment(
@@ -193,11 +185,11 @@ def _variable(name: str) -> str:
 
 def _nearest(name: str, known: Collection[str]) -> str:
     """Return the question after the name that is most alike; the prefix, which all have, does not count."""
-    close = get_close_matches(name.removeprefix(PREFIX), [variable.removeprefix(PREFIX) for variable in known], n=1)
-    return f"; did you mean {PREFIX}{close[0]}?" if close else ""
+    near = did_you_mean(name.removeprefix(PREFIX), (variable.removeprefix(PREFIX) for variable in known))
+    return near.replace("mean ", f"mean {PREFIX}")
 
 
-def _without_config(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
+def _without_config(arguments: list[str]) -> tuple[list[str], Dict]:
     """Return the arguments without `--config FILE`, and the options that the file holds."""
     for at, word in enumerate(arguments):
         name, equals, file = word.partition("=")
@@ -205,8 +197,9 @@ def _without_config(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
             rest = arguments[at + 1 :] if equals else arguments[at + 2 :]
             if not equals and at + 1 == len(arguments):
                 stop("--config: give a YAML file")
-            return arguments[:at] + rest, _read_yaml(file if equals else arguments[at + 1])
-    return arguments, {}
+            path = file if equals else arguments[at + 1]
+            return arguments[:at] + rest, Dict(_read_yaml(path), use_commands_as_keys=False, source=path)
+    return arguments, Dict({})
 
 
 def _read_yaml(path: str) -> dict[str, Any]:
@@ -231,9 +224,19 @@ def _message(error: CycloptsError, arguments: Sequence[str]) -> str:
     seen = f"; see `fdarx {chain} --help`" if chain else "; see `fdarx --help`"
     from pydantic import ValidationError
 
-    cause = error.__cause__
-    if isinstance(cause, ValidationError) and not isinstance(error, UnknownOptionError):
-        return f"{_problem(cause, arguments)}{seen}"
+    first = next(iter(arguments[len(error.command_chain or ()) :]), "-")
+    if error.app and error.app.default_command and first in (error.unused_tokens or ()) and not first.startswith("-"):
+        named = [one.name for one in error.app.assemble_argument_collection() if "Required" in str(one.parameter.group)]
+        return f"{first}: `fdarx {chain}` takes no positional arguments; write {[*named, '--OPTION'][0]} {first}{seen}"
+    if isinstance(error, UnknownOptionError):
+        token, known = error.token, [name.strip("-") for one in error.argument_collection for name in one.names]
+        name = (token.keyword or token.value).partition("=")[0].strip("-[]")
+        if name.upper() in known:
+            return f"{name.upper()} is positional: write its value without --{name}{seen}"
+        if token.source != "cli":
+            return f"{token.source}: there is no option {name}{did_you_mean(name, known)}{seen}"
+    elif isinstance(error.__cause__, ValidationError):
+        return f"{_problem(error.__cause__, arguments)}{seen}"
     if isinstance(error, MissingArgumentError) and error.argument:
         lacking = f"{error.keyword} needs a value" if error.keyword else f"{error.argument.name} is required"
         return f"{lacking}{seen}"
@@ -244,19 +247,10 @@ def _message(error: CycloptsError, arguments: Sequence[str]) -> str:
 
 
 def _problem(error: ValidationError, arguments: Sequence[str] = ()) -> str:
-    problem = error.errors()[0]
-    message = problem["msg"].removeprefix("Value error, ")
-    if not problem["loc"]:  # of several options, which the message names
-        return message
-    option = "--" + str(problem["loc"][0]).replace("_", "-")
-    if problem["type"] == "missing":
-        options = [word.partition("=")[0] for word in arguments if word.startswith("--")]
-        close = get_close_matches(option, options, n=1, cutoff=0.75)
-        return f"{option} is required" + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
-    given = problem["input"]
-    names_it = any(one and message.startswith(f"{one} ") for one in (given if isinstance(given, list) else [given]))
-    wrong = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", repr(given))  # no user and password of an address
-    return f"{option}: {message}{'' if names_it else f' (given: {wrong})'}"
+    message = options_fault(error.errors()[0], (), lambda name: "--" + name.removeprefix("as_").replace("_", "-"))
+    option, required, _ = message.partition(" is required")
+    close = get_close_matches(option, [word.partition("=")[0] for word in arguments], 1, 0.75) if required else []
+    return message + (f"; there is no {close[0]}, did you mean {option}?" if close else "")
 
 
 if __name__ == "__main__":

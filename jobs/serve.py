@@ -22,7 +22,7 @@ from fdarx_core.extras import require
 from fdarx_core.specs.serve import AUTO, ServeSpec, ServiceConfig
 from jobs import INTERRUPTED, stop, wrong_arguments
 from jobs.cli import run_as
-from jobs.progress import repeated
+from jobs.progress import busy, repeated
 from jobs.ray_session import start_local_ray
 from serving.config import SERVE_VARIABLES
 from serving.failures import failed_deployment
@@ -40,9 +40,9 @@ def serve(*, config: Annotated[ServeSpec | None, Parameter(name="*")] = None) ->
 
     0 ended, 2 wrong argument, 130 interrupted before it was ready.
     """
-    config = config or ServeSpec()
     try:
         with wrong_arguments():
+            config = config or ServeSpec.of()
             if config.new_key is not None:
                 from serving.http.access import add_key
 
@@ -54,8 +54,9 @@ def serve(*, config: Annotated[ServeSpec | None, Parameter(name="*")] = None) ->
                 return 0
             service = config.service_config()
             check_port(config.host, config.port)
-            print("starting: importing Ray and reading the indexes", file=sys.stderr, flush=True)
-            _check(service, config.retriever)
+            with busy("reading the indexes", quiet=config.quiet):
+                _check(service, config.retriever)
+            print("starting: importing Ray", file=sys.stderr, flush=True)
             with _serving(service, config.host, config.port, config.metrics_port) as ended:
                 where = f"http://{config.host}:{config.port}"
                 docs = "" if config.no_docs else f" (its API: {where}/docs)"

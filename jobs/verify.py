@@ -17,7 +17,7 @@ from jobs.output import print_json
 class VerifyConfig(JobConfig):
     """Options of `fdarx verify`."""
 
-    pairs: list[str] = Field(min_length=1)
+    pairs: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
     """files of JSON lines, on disk or s3://, each line with text (or evidence, premise), statement (or claim,
     hypothesis) and mark (or label, gold): supported, contradicted, unsupported, or not_supported where only two classes
     are known; a `drug` lets engines recognise the drug's name; a folder of `fdarx review` stands for the claims on
@@ -45,6 +45,8 @@ def verify(*, config: Annotated[VerifyConfig, Parameter(name="*")]) -> int:
     from jobs.progress import ProgressLine
 
     marked = read_pairs(config.pairs)
+    if config.out:
+        Location(config.out).parent.check_writable()
     with ProgressLine({"pairs": "pairs judged"}, quiet=config.quiet) as progress:
         result, table = score_pairs(
             marked,

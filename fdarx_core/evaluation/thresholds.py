@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from math import isfinite
 from os import PathLike
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -25,33 +26,37 @@ class ThresholdResult(NamedTuple):
     fault: str
 
 
-def read_bounds(options: Iterable[str], metrics: Sequence[AnswerFunction | Metric] = ()) -> dict[str, float]:
-    """Return the bounds of options METRIC=NUMBER. Raises ValueError for another form, and for a metric that there is
-    not, among those of FDARx, of installed packages and the given ones."""
+def read_bounds(values: Sequence[str], metrics: Iterable[AnswerFunction | Metric], option: str) -> dict[str, float]:
+    """Return the bounds of the values METRIC=NUMBER of an option. Raises ValueError for another form, for a number that
+    the metric cannot reach, and for a metric that is none of FDARx, of installed packages and the given ones."""
     try:
-        bounds = {name.strip(): float(number) for name, _, number in (option.partition("=") for option in options)}
+        bounds = {name.strip(): float(number) for name, _, number in (value.partition("=") for value in values)}
+        _check_bounds(bounds.items(), added_metrics(tuple(metrics)))
     except ValueError as error:
-        raise ValueError(f"write thresholds as METRIC=NUMBER, such as accuracy=0.8 ({error})") from error
-    _check_names(bounds, added_metrics(tuple(metrics)))
+        form = "write METRIC=NUMBER, such as accuracy=0.8 for 80 %" if "convert" in str(error) else error
+        raise ValueError(f"{option} {' '.join(values)}: {form}") from error
     return bounds
 
 
-def _check_names(bounds: Iterable[str], added: Iterable[str]) -> None:
+def _check_bounds(bounds: Iterable[tuple[str, float]], added: Iterable[str]) -> None:
     known = [*SCORE_METRICS, *RETRIEVAL_METRICS, *added]
-    for name in (full.rpartition("/")[2] for full in bounds):
+    for name, bound in ((full.rpartition("/")[2], bound) for full, bound in bounds):
         if name not in known:
             [close] = get_close_matches(name, known, n=1, cutoff=0.0)
             raise ValueError(f"there is no metric {name} for a threshold; did you mean {close}?")
+        share = name in {*SCORE_METRICS, *RETRIEVAL_METRICS} and not name.endswith(("_tokens", "_question", "_s"))
+        if not (0 <= bound <= 1 if share else isfinite(bound)):
+            raise ValueError(f"{name} is {'between 0 and 1; write 80 % as 0.8' if share else 'a finite number'}")
 
 
 def check_thresholds(run: RunDirectory, under: Bounds, over: Bounds) -> list[ThresholdResult]:
     """Return the result of each bound for each model and setting of a finished run that has the metric.
 
     The value is that of all questions, or of the answerable ones for a metric of these alone. A value below its bound
-    in `under` or above that in `over` misses it. Raises ValueError for a metric that there is not.
+    in `under` or above that in `over` misses it. Raises ValueError as `read_bounds`.
     """
     figures = [one for one in read_records(run.file("metrics.parquet"), Figure) if one.keys["group_by"] == "type"]
-    _check_names([*under, *over], {*added_metrics(), *(one.metric for one in figures)})
+    _check_bounds([*under.items(), *over.items()], {*added_metrics(), *(one.metric for one in figures)})
     figures.sort(key=lambda one: one.keys["group"] == "all")  # which replaces the answerable ones
     results = []
     wanted = [(*one, "at least", 1) for one in under.items()] + [(*one, "at most", -1) for one in over.items()]
@@ -96,7 +101,7 @@ def assert_thresholds(
 
     Raises:
         AssertionError: A value misses its bound, a metric has no value, or the run is not complete.
-        ValueError: There is no such metric.
+        ValueError: There is no such metric, or it cannot reach such a value.
     """
     opened = run if isinstance(run, RunDirectory) else RunDirectory.open(str(run))
     if not opened.complete:

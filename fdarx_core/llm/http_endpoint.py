@@ -218,16 +218,17 @@ class HttpEndpoint(AsyncEndpoint):
         if "proxy" in failure.reason:
             return f"check {way}that the proxy is up and forwards to base_url"
         if failure.status in (401, 402, 403, 429):
-            field = "key_command" if self.config.key_command else "key_env"
-            if not (self.config.key_command or self.config.key_env):
-                return "no key was sent: name its environment variable in key_env, or check headers"
-            return f"check the key that {field} names, and what it may use"
+            fields = [name for name in ("key_command", "key_env", "headers") if getattr(self.config, name)]
+            if not fields and failure.status in (401, 403):
+                return f"set key_env: NAME_OF_A_VARIABLE in the entry of {self.config.name} in the models file"
+            return f"check the key that {(fields or ['key_env'])[0]} names, and what it may use"
         if failure.status == 400:
             return "check model, sampling and structured in the models file"
         if failure.status >= 500:
             return f"look into the log of the server{RESUME}"
         if failure.status:
-            return "check model and base_url in the models file"
+            ends = "" if self.config.base_url.count("/") > 2 else ", which mostly ends in /v1,"
+            return f"check model and base_url{ends} in the models file"
         if failure.reason == f"{TRANSIENT}tls":
             return "check base_url in the models file, or name the server's certificate authority in ca_file"
         return f"check {way}base_url in the models file and that the server is up{RESUME}"

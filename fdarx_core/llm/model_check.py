@@ -160,7 +160,7 @@ def _read_list(check: ModelCheck, config: ModelConfig, listed: list[dict[str, An
     """Take over the context length that the server lists of the model, or note which models it lists instead."""
     ids = [entry["id"] for entry in listed]
     if ids and config.model not in ids:
-        near = get_close_matches(config.model, ids) or ids[:3]
+        near = get_close_matches(config.model, ids) or [*ids[:3], *["…"] * (len(ids) > 3)]
         check.notes.append(f"model: the server does not list {config.model}; it lists {', '.join(near)}")
     for entry in listed:
         lengths = [entry[name] for name in _CONTEXT_FIELDS if isinstance(entry.get(name), int)]

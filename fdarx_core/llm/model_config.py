@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ from fdarx_core.llm.prompts import validation_message
 from fdarx_core.plugins import plugin_packages
 from fdarx_core.records import Response
 from fdarx_core.storage import Location, StorageError
+from fdarx_core.wording import did_you_mean
 
 Structured = Literal["auto", "json_schema", "json_object", "text"]
 
@@ -284,6 +286,9 @@ def model_config(fields: Any, where: str, *, check_access: bool = True) -> Model
         model = ModelConfig.model_validate(fields)
     except ValidationError as error:
         raise ModelsError(f"{where}: {fields_message(error, ModelConfig.model_fields)}") from None
+    for name in model.sampling:
+        if near := did_you_mean(name, _SAMPLING, 0.8):
+            print(f"warning: {where}: the server is sent {name} of sampling{near}", file=sys.stderr)
     try:
         if check_access:
             model.check_access()
@@ -297,13 +302,13 @@ def fields_message(error: ValidationError, known: Collection[str]) -> str:
     unknown = [str(fault["loc"][0]) for fault in error.errors() if fault["type"] == "extra_forbidden"]
     name = next((name for name in unknown if name not in known), None)
     if name is None:
-        return validation_message(error)
-    if "sampling" in known and name in _SAMPLING:
-        return f"there is no field {name}; write it under sampling: {{{name}: ...}}"
-    close = get_close_matches(name, known, n=1, cutoff=0.8)
-    return f"there is no field {name}; " + (
-        f"did you mean {close[0]}?" if close else f"the fields are {', '.join(known)}"
-    )
+        return validation_message(error).removeprefix("content: ")
+    near = did_you_mean(name, known, 0.8)
+    if not near and "sampling" in known and (close := get_close_matches(name, _SAMPLING, n=1, cutoff=0.8)):
+        near = f"; write it under sampling: {{{close[0]}: ...}}"
+    if not near and "key_env" in known and re.search("key|secret|password|token$", name, re.IGNORECASE):
+        near = "; write the name of an environment variable with the key into key_env"
+    return f"there is no field {name}{near or '; the fields are ' + ', '.join(known)}"
 
 
 def read_yaml(path: str | os.PathLike[str], what: str) -> Any:

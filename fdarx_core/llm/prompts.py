@@ -14,6 +14,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from fdarx_core.records import content_id
+from fdarx_core.wording import fault_text
 
 _JINJA = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 _FILES = Path(__file__).resolve().parents[2] / "prompts"
@@ -210,7 +211,7 @@ class Prompt(BaseModel):
 
 def validation_message(error: ValidationError) -> str:
     """Return pydantic's errors on one line, `field.path: what is wrong; …`, without the input itself."""
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'content'}: {fault['msg']}" for fault in error.errors())
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'content'}: {fault_text(one)}" for one in error.errors())
 
 
 def _validated(kind: type[ModelT], text: str, file: str) -> ModelT:

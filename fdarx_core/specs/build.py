@@ -47,9 +47,9 @@ class BuildSpec(BatchConfig, AskingSpec):
     job: ClassVar[str] = "build_benchmark"
     by_content: ClassVar[frozenset[str]] = frozenset({"labels"})
 
-    labels: list[str] = Field(min_length=1)
+    labels: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
     """SPL XML files, folders, globs, zips and DailyMed bulk releases, on disk or s3://"""
-    out: str
+    out: str = Field(min_length=1)
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     sample: Common[int | None] = Field(None, ge=1)
     """number of labels, drawn at random after selection (all)"""

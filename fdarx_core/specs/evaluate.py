@@ -61,7 +61,7 @@ class GradingSpec(BatchConfig, MeasuringSpec):
         """Return the bounds of --fail-under and of --fail-over. Raises ValueError as `read_bounds`."""
         from fdarx_core.evaluation.thresholds import read_bounds
 
-        return [read_bounds(options, self._metrics) for options in (self.fail_under, self.fail_over)]
+        return [read_bounds(getattr(self, f"fail_{way}"), self._metrics, f"--fail-{way}") for way in ("under", "over")]
 
     def threshold_results(self, run: RunDirectory) -> list[ThresholdResult]:
         """Return the results of the thresholds on a finished run; if there are any, they are written to junit.xml."""
@@ -90,7 +90,7 @@ class EvaluateSpec(GradingSpec):
     hf://USER/NAME[@REVISION]"""
     split: Common[Literal["test", "dev", "all"]] = "test"
     """questions to ask: those of the test or the dev split of the benchmark, or all; report results on `test`"""
-    out: str
+    out: str = Field(min_length=1)
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     models: Common[Names] = Field([BASELINE])
     """models to evaluate: `baseline` (built-in rules), and YAML files that list models on servers, see

@@ -51,10 +51,10 @@ class EvaluateRagSpec(RolesConfig, BatchFilesConfig, MeasuringSpec):
     """an index of `fdarx index`, on disk or s3://"""
     index_version: str | None = None
     """version of the index (the current one)"""
-    questions: str
+    questions: str = Field(min_length=1)
     """jsonl, json or csv with a question in each row, its reference answer (answer, reference, or a list ground_truths)
     and, if known, the title of the document with the answer"""
-    out: str
+    out: str = Field(min_length=1)
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     judge: Common[str] = Baseline.name
     """model that judges contexts: a name of --models, or baseline (exact matching, no language model)"""

@@ -35,7 +35,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
     evidence: Names = Field(min_length=1)
     """sources of evidence: labels:RUN (passages of the question's own label in a build), all-labels:RUN, index:INDEX
     (of `fdarx index`), file:PATH (rows of texts), and pubmed; each gives its passages for a claim"""
-    out: str
+    out: str = Field(min_length=1)
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     references: Common[Names] = Field(default_factory=list)
     """files with MedLFQA's fields (Question, Free_form_answer, Must_have, Nice_to_have), matched by question; without
@@ -241,7 +241,7 @@ class FactualitySpec(BatchFilesConfig, MeasuringSpec):
             return EngineSpec("judge", name)
         try:
             labels = tuple(self.nli_labels) or None
-            check_nli(name, labels)
+            check_nli(name, labels, models)
         except ModelMissing as error:
             known = ", ".join(("exact", *models))
             raise ModelMissing(f"{option} {name}: {error} (or one of {known})") from error

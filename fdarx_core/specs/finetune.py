@@ -34,10 +34,10 @@ class FinetuneAnswererSpec(BertscoreConfig, TuningSpec, GpuConfig, RunningConfig
 
     job: ClassVar[str] = "finetune_answerer"
 
-    questions: str
+    questions: str = Field(min_length=1)
     """training pairs: a finished run of fdarx build, or a jsonl, json, csv or parquet file with a question and an
     answer in each row, on disk or s3://; for --objective dpo, a finished run of fdarx evaluate"""
-    out: str
+    out: str = Field(min_length=1)
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     context: Literal["none", "passages"] = "none"
     """`none` asks without passages, as for hypothetical answers; `passages` shows the gold passages of a build among

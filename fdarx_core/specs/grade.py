@@ -24,7 +24,7 @@ class GradeSpec(GradingSpec):
 
     file: Annotated[str, Parameter(parse=False)] = ""
     """file with a question, an answer, and a reference or contexts in each row, see docs/grading.md"""
-    out: str
+    out: str = Field(min_length=1)
     """run directory to write, on disk or s3://; repeat the command to resume a run"""
     models: Common[Names] = Field([BASELINE])
     """YAML files that list models on servers, of which --judge names one, see docs/models.md"""

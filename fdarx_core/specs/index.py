@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
 
-from fdarx_core.specs.options import RunningConfig, SharedGpuConfig
+from fdarx_core.specs.options import Required, RunningConfig, SharedGpuConfig
 from fdarx_core.specs.running import JobSpec, local_or_ray, no_progress
 
 if TYPE_CHECKING:  # importing these takes longer than showing the job's help may
@@ -19,11 +19,11 @@ if TYPE_CHECKING:  # importing these takes longer than showing the job's help ma
 class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
     """An index of documents: the options of `fdarx index`, and of `fdarx_core.index`."""
 
-    documents: list[str] = Field(default_factory=list)
+    documents: Required[list[Annotated[str, Field(min_length=1)]]] = Field(default_factory=list)
     """documents to index: labels in SPL (XML, bulk releases of DailyMed), of all types and routes; txt, md, html, pdf
     (scanned pages need a text layer), jsonl of {title, text}; zips, folders and globs of these; or runs of
     `fdarx build`; on disk or s3://"""
-    out: str
+    out: str = Field(min_length=1)
     """folder of the index, on disk or s3://; an existing index is updated"""
     chunk_size: int = Field(10_000, ge=200)
     """maximum number of characters of a chunk; labels are always indexed by passage"""
@@ -77,14 +77,18 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
         from fdarx_core.pipeline.indexing import Indexing
         from fdarx_core.retrieval.index.store import IndexStore
         from fdarx_core.storage import Location
+        from fdarx_core.storage.run_directory import existing_run
         from fdarx_core.storage.sources import Inputs
 
         runs = [document for document in self.documents if is_benchmark(document)]
         sources = [document for document in self.documents if document not in runs]
-        place, model = Location(self.out), self.model()
+        place = Location(self.out)
         found = find_documents(sources) if sources else Inputs()
-        if not self.documents and IndexStore(place).current() is None:
-            raise ValueError(f"--remove: there is no index at {place}")
+        if IndexStore(place).current() is None and not (place / "segments").is_dir():  # of an interrupted first build
+            existing_run(place, "index", {})
+            if not self.documents:
+                raise ValueError(f"--remove: there is no index at {place}")
+        model = self.model()
         place.check_writable()  # after the other arguments, because it makes the folder
         return Indexing(
             place,

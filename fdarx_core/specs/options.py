@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from cyclopts import Group, Parameter
@@ -115,18 +115,21 @@ class BatchConfig(BatchFilesConfig):
     command collects the batches of an interrupted job; see docs/models.md"""
 
 
-def load_all(files: Sequence[str], *, check_access: bool = True) -> dict[str, ModelConfig]:
+def load_all(files: Iterable[str], *, check_access: bool = True, chosen_by: str = "") -> dict[str, ModelConfig]:
     """Return the models of several files, by name; `baseline` among them names the built-in rules, and no file.
 
-    `check_access`: also check what this machine needs to reach their servers.
+    `check_access`: also check what this machine needs to reach their servers. `chosen_by`: the option for their names.
     Raises ModelsError for a file that can't be used, or a name that two of them give.
     """
     from fdarx_core.llm import ModelsError, load_models
+    from fdarx_core.storage import Location
 
     models: dict[str, ModelConfig] = {}
     for file in files:
         if file == BASELINE:
             continue
+        if not Location(file).is_file():
+            raise ModelsError(f"--models {file}: not a file; give a models file, and names of models to {chosen_by}")
         for name, model in load_models(file, check_access=check_access).items():
             if name in models:
                 raise ModelsError(f"{file}: model {name}: another file has a model of that name; give it another")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias, get_origin
 
 from cyclopts import Parameter
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, ValidationError
 from typing_extensions import Self
 
 from fdarx_core.specs.options import (
@@ -27,6 +27,7 @@ from fdarx_core.specs.options import (
     SharedGpuConfig,
     load_all,
 )
+from fdarx_core.wording import options_fault
 
 if TYPE_CHECKING:  # importing these takes longer than showing a job's help may
     from fdarx_core.llm import Baseline, Model, ModelConfig
@@ -90,9 +91,11 @@ class JobSpec(JobConfig):
         """
         values = {name: _plain(value) for name, value in fields.items() if value is not None}
         lists = {name for name, field in cls.model_fields.items() if get_origin(field.annotation) is list}
-        return cls.model_validate(
-            {name: list(_values(value)) if name in lists else value for name, value in values.items()}
-        )
+        values = {name: list(_values(value)) if name in lists else value for name, value in values.items()}
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ValueError(options_fault(error.errors()[0], cls.model_fields)) from None
 
     @property
     def by_batch_api(self) -> bool:
@@ -211,8 +214,8 @@ class ModelsSpec(JobSpec):
         Raises ValueError for unknown fields and wrong values, with ModelsError for models that can't be used together.
         """
         listed = fields.get("models")
-        if isinstance(listed, (list, tuple)):
-            fields["models"] = [model for model in listed if not _is_model(model)]
+        if isinstance(listed, (list, tuple)) or _is_model(listed):
+            fields["models"] = [model for model in _values(listed) if not _is_model(model)]
         spec = super().of(**fields)
         values = (entry for value in [*fields.values(), listed] for entry in _values(value))
         spec._listed = [model.name for model in _values(listed) if _is_model(model)]
@@ -230,7 +233,8 @@ class ModelsSpec(JobSpec):
         from fdarx_core.llm import ModelsError
 
         files = getattr(self, "models", None) or []
-        loaded = load_all([files] if isinstance(files, str) else files, check_access=not self.batch_folder)
+        named_by = next(name for name in ("only", "generator", "answerer", "claims", "judge") if hasattr(self, name))
+        loaded = load_all(_values(files), check_access=not self.batch_folder, chosen_by=f"--{named_by}")
         if taken := sorted(loaded.keys() & self._given.keys()):
             raise ModelsError(f"{taken[0]} is also the name of a model in --models; give one of them another")
         return {**loaded, **self._given}

@@ -177,7 +177,7 @@ class ServiceConfig(ModelRoles):
 class ServeSpec(ServiceSettings, RolesConfig, ModelsSpec):
     """The answering service on this machine: the options of `fdarx serve`, its own, then those of its HTTP side."""
 
-    index: Required[list[str]] = Field(default_factory=list)
+    index: Required[list[Annotated[str, Field(min_length=1)]]] = Field(default_factory=list)
     """[NAME=]INDEX (required, except with --new-key): one or more indexes of `fdarx index`, on disk or s3://, and the
     names of their corpora (those of their folders); the first is searched if a request names none"""
     port: Common[int] = Field(8000, ge=1, le=65535)

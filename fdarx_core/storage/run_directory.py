@@ -80,11 +80,11 @@ class RunDirectory:
         """
         root = _absolute(out)
         config = json.loads(json.dumps(config))
-        _existing_run(root, job, config, by_content)
+        existing_run(root, job, config, by_content)
         root.check_writable()
         claim = acquire_run_lock(root, job)
         root = Location(root.address, claim.epoch)
-        earlier = _existing_run(root, job, config, by_content)  # again, as another job may have written it meanwhile
+        earlier = existing_run(root, job, config, by_content)  # again, as another job may have written it meanwhile
         if earlier is None:
             run = cls(root, claim=claim)
             about = {"format": FORMAT, "job": job, "status": "running", "config": config}
@@ -242,15 +242,13 @@ def _read_info(root: Location) -> dict[str, Any]:
     return info
 
 
-def _existing_run(
-    root: Location, job: str, config: dict[str, Any], by_content: Collection[str]
+def existing_run(
+    root: Location, job: str, config: Mapping[str, Any], by_content: Collection[str] = ()
 ) -> dict[str, Any] | None:
     """Return `run.json` of the same run, None for an empty folder. Raises RunConflict for anything else."""
     if not (root / "run.json").exists():
         if not root.is_empty():
-            raise RunConflict(
-                f"{root} holds files but no run.json, so it is not a run; choose another --out or empty it"
-            )
+            raise RunConflict(f"{root} holds files that the job {job} did not write; choose another --out or empty it")
         return None
     earlier = _read_info(root)
     if earlier["job"] != job:

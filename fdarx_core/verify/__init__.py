@@ -76,6 +76,10 @@ def verify(
         ModelMissing: for a name that is no NLI cross-encoder.
         ModelsError: for a language model without an address.
     """
+    for pair in pairs:
+        of_two = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
+        if not isinstance(pair, TextPair) and not of_two:
+            raise ValueError(f"pairs has {pair!r:.80}, not (text, statement); write verify([(text, statement)])")
     judge = open_engine(engine)
     judgements = judge.judge([pair if isinstance(pair, TextPair) else TextPair(*pair) for pair in pairs])
     return [verdict_of(judgement, judge.name, threshold) for judgement in judgements]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fdarx_core.retrieval.models import ModelMissing, load_module
+from fdarx_core.wording import did_you_mean
 
 DIRECTORY_VARIABLE = "FDARX_VERIFIER"
 """The environment variable with the directory of the cross-encoder that `auto` takes."""
@@ -137,12 +138,15 @@ _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "spm.model", "sentencepiece.bpe.model", "spiece.model")
 
 
-def check_nli(model: str, labels: Sequence[str] | None = None) -> OutputClasses:
+def check_nli(model: str, labels: Sequence[str] | None = None, others: Collection[str] = ("auto",)) -> OutputClasses:
     """Return the class of each output of a model without loading its weights; a hub name is looked up.
 
     `model` is as `resolve` takes it. `labels` names the outputs in order, if the model's configuration
-    does not. Raises `ModelMissing` if the model is not an NLI cross-encoder, and if the extra is not installed.
+    does not. Raises `ModelMissing` if it is no NLI cross-encoder, or misspelt of `others`, and without the extra.
     """
+    near = did_you_mean(model, ("exact", *NAMED_MODELS, *others), cutoff=0.75)
+    if near and not {"/", "@"} & {*model} and not Path(model).is_dir():
+        raise ModelMissing(f"there is no engine {model}{near}")
     if find_spec("transformers") is None or find_spec("torch") is None:
         raise ModelMissing(f"{PURPOSE} needs transformers and torch: pip install 'fdarx[models]'")
     model, revision, known = resolve(model)

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from fdarx_core.wording import fault_text
 from serving.http.backend import Overloaded, Unavailable
 from serving.http.logs import describe_error, request_log
 
@@ -140,7 +141,7 @@ def validation_error(details: Sequence[Mapping[str, Any]]) -> ApiError:
     for detail in details:
         # "filter.drug" for ("body", "filter", "drug"); a position in invalid JSON is not a field
         field = ".".join(str(part) for part in detail["loc"][1:] if isinstance(part, str))[:100]
-        message = str(detail["msg"]).removeprefix("Value error, ").replace("Input should be", "it should be")
+        message = fault_text(detail).replace("Input should be", "it should be")
         faults.append((field, _VALIDATION_MESSAGES.get(detail["type"], message)))
     message = "; ".join(f"{field}: {fault}" if field else fault for field, fault in faults[:_MAX_DETAILS])
     more = f" (and {len(faults) - _MAX_DETAILS} more)" if len(faults) > _MAX_DETAILS else ""

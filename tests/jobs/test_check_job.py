@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ class ListingServer(LoopbackServer):
     """A server that obeys the system message, replies as a form is applied, and lists its model as vLLM does."""
 
     listed: Mapping[str, Any] = {"id": "tiny", "object": "model", "max_model_len": 4096}
+    others: Sequence[str] = ()
 
     def application(self) -> web.Application:
         app = super().application()
@@ -31,7 +32,8 @@ class ListingServer(LoopbackServer):
         return app
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [self.listed]})
+        others = [{"id": name, "object": "model"} for name in self.others]
+        return web.json_response({"object": "list", "data": [self.listed, *others]})
 
 
 def follow(body: Mapping[str, Any]) -> str:
@@ -61,7 +63,7 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[LoopbackServer]:
+def server() -> Iterator[ListingServer]:
     with ListingServer(answer=follow) as running:
         yield running
 
@@ -142,6 +144,15 @@ def test_a_reply_that_is_cut(server: LoopbackServer, tmp_path: Path) -> None:
     server.faults = lambda call: Fault(finish_reason="length")
     [one] = checked(tmp_path, entry(server, max_tokens=3), code=1)
     assert one["error"].startswith("truncated_reply") and "max_tokens: write more than 3" in str(one["notes"])
+
+
+def test_a_long_list_of_models_is_cut_visibly(server: ListingServer, tmp_path: Path) -> None:
+    server.others = ("a", "b")
+    [one] = checked(tmp_path, entry(server, model="zeta"))
+    assert "model: the server does not list zeta; it lists tiny, a, b" in one["notes"]
+    server.others = ("a", "b", "c")
+    [one] = checked(tmp_path, entry(server, model="zeta"))
+    assert "model: the server does not list zeta; it lists tiny, a, b, …" in one["notes"]
 
 
 def test_the_models_that_cannot_be_used_do_not_stop_the_others(

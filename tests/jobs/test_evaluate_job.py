@@ -199,7 +199,7 @@ def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_pa
         (("--settings", "oracle,open_book"), "--settings: there is no setting open_book"),
         (("--retrievers", "bm26"), "there is no retriever bm26"),
         (("--judge", "nobody"), "--judge nobody: there is no such model"),
-        (("--models", "missing.yaml"), "cannot read missing.yaml"),
+        (("--models", "missing.yaml"), "--models missing.yaml: not a file"),
         (("--retrievers", "bm25+rerank"), "--reranker-model"),
         (("--bertscore-model", "nowhere"), "--bertscore-model: "),
         (("--benchmark", "nowhere"), "there is nothing at nowhere"),
@@ -252,7 +252,7 @@ def test_without_any_reply_there_is_one_error_and_no_report(
     done = evaluate(example_build, tmp_path / "run", "--models", models, "--only", "m", "--sample", 1, "--quiet")
     assert done.returncode == 3 and done.stdout == ""
     assert done.stderr.startswith("stopped: model m (m) at http://127.0.0.1:") and len(done.stderr.splitlines()) == 1
-    assert ("check base_url" if down else "check the key that key_env names") in done.stderr
+    assert ("check base_url" if down else "set key_env: ") in done.stderr
     assert not list(tmp_path.glob("run/*.html")) and not (tmp_path / "run/metrics.json").exists()
 
 

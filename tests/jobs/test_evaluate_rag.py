@@ -171,7 +171,7 @@ def test_a_wrong_key_is_one_error_without_a_report(index: Path, tmp_path: Path, 
     models = models_file(tmp_path, server.openai_url, {"name": "m"})
     done = compare(index, tmp_path / "run", "--models", models, "--answerer", "m", "--quiet")
     assert done.returncode == 3 and done.stdout == ""
-    assert "check the key that key_env names" in done.stderr.splitlines()[-1] and done.stderr.count("model m") == 1
+    assert "set key_env: " in done.stderr.splitlines()[-1] and done.stderr.count("model m") == 1
     assert not (tmp_path / "run/report.html").exists()
 
 

@@ -157,6 +157,27 @@ def test_asking_stops_at_once(name: str, task: Task[Any], server: LoopbackServer
     assert server.number <= 2
 
 
+def test_what_to_do_about_a_key_depends_on_the_entry(
+    task: Task[Any], server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "k" * 20)
+    server.faults = lambda call: Fault(status=401)
+    for fields, remedy in (
+        ({}, "set key_env: NAME_OF_A_VARIABLE in the entry of .* in the models file"),
+        ({"key_env": "SOME_KEY"}, "check the key that key_env names"),
+        ({"headers": {"X-Key": "${SOME_KEY}"}}, "check the key that headers names"),
+        ({"key_command": "echo key"}, "check the key that key_command names"),
+    ):
+        with pytest.raises(EndpointStopped, match=remedy):
+            ask_all(task, model(server, **fields), "a")
+
+
+def test_an_address_without_a_path_is_told_to_end_in_v1(task: Task[Any], server: LoopbackServer) -> None:
+    root = server.openai_url.removesuffix("/v1")
+    with pytest.raises(EndpointStopped, match=r"not_found: .*; check model and base_url, which mostly ends in /v1, in"):
+        ask_all(task, model(server, base_url=root), "a")
+
+
 def test_a_server_that_refuses_every_request_is_not_asked_for_ever(task: Task[Any], server: LoopbackServer) -> None:
     server.faults = lambda call: Fault(status=400, error={"message": "top_p must be below 1"})
     with pytest.raises(EndpointStopped, match=r"top_p must be below 1.*check model, sampling"):

@@ -51,7 +51,16 @@ def test_what_a_file_says(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (SMALL.replace("name: small", "name: baseline"), "it stands for the built-in rules"),
         (SMALL + "  max_inflight: 3\n", "model small: there is no field max_inflight; did you mean max_in_flight[?]"),
         (SMALL.replace("base_url", "base_ulr"), "there is no field base_ulr; did you mean base_url[?]$"),
-        (SMALL + "  temperature: 0\n", "there is no field temperature; write it under sampling"),
+        (SMALL + "  temperature: 0\n", "there is no field temperature; write it under sampling: {temperature: ...}$"),
+        (SMALL + "  temprature: 0\n", "there is no field temprature; write it under sampling: {temperature: ...}$"),
+        (SMALL + "  api-key: x\n", "no field api-key; write the name of an environment variable with .* into key_env$"),
+        (SMALL + "  token: x\n", "there is no field token; write the name of an environment variable"),
+        (SMALL + "  max_token: 3\n", "there is no field max_token; did you mean max_tokens[?]$"),
+        (
+            SMALL.replace("base_url: http://localhost:8000/v1/", "max_tokens: 3"),
+            "model small: base_url is missing; give",
+        ),
+        (SMALL + "  key_env: A\n  key_command: b\n", "model small: key_env and key_command both give the key"),
         (SMALL + "  concurrency: 3\n", "there is no field concurrency; the fields are name, kind, model"),
         (SMALL.replace("http://localhost:8000/v1/", "localhost:8000"), "model small: base_url: .*write it as http"),
         (SMALL.replace("http://", "http://user:pass@"), "base_url: .*may hold no user, password or query"),
@@ -68,6 +77,15 @@ def test_what_is_wrong(text: str, message: str, file: Path, monkeypatch: pytest.
     assert str(error.value).startswith(str(file))
     assert "\n" not in str(error.value)
     assert "pass@" not in str(error.value)
+
+
+def test_a_parameter_of_sampling_that_looks_misspelt_is_a_warning(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(SMALL.replace("temperature: 0", "temprature: 0, repetition_penalty: 1.1, min_tokens: 3"))
+    assert load_models(file)["small"].sampling["temprature"] == 0
+    says = "the server is sent temprature of sampling; did you mean temperature?"
+    assert capsys.readouterr().err == f"warning: {file}: model small: {says}\n"
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -169,14 +169,13 @@ def test_prometheus_metrics(service: Service, key: str, metrics_port: int) -> No
 
 def test_the_start_says_what_it_waits_for_and_nothing_more(service: Service) -> None:
     """One line for each corpus, what it lacks, what is waited for, and where the service answers."""
-    first, *rest = service.output.splitlines()
-    assert first.startswith("starting: ")
-    waited = [line for line in rest if line.startswith("waiting for ")]
+    told = service.output.splitlines()
+    waited = [line for line in told if line.startswith("waiting for ")]
     assert {line.split(",")[0] for line in waited} >= {"waiting for Ray", "waiting for Ray Serve"}
-    lines = [line for line in rest if line not in waited]
+    lines = [line for line in told if line not in waited]
     assert re.fullmatch(r"labels: \d+ chunks of \d+ labels, version 0001-[0-9a-f]+", lines[0])
-    assert service.url in lines[-1]
-    assert len(lines) == 3, lines
+    assert lines[-2].startswith("starting: ") and service.url in lines[-1]
+    assert len(lines) == 4, lines
 
 
 def test_other_machines_reach_only_ports_that_ask_for_the_token(service: Service) -> None:

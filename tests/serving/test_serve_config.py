@@ -75,6 +75,14 @@ def test_port_in_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert ended.returncode and told in ended.stderr and "fdarx build" not in ended.stdout
 
 
+@pytest.mark.parametrize("port", ["abc", "99999", ""])
+def test_make_serve_refuses_what_is_no_port(port: str) -> None:
+    make = ["make", "serve", f"PORT={port}", "--old-file=.venv/core", f"BIN={Path(sys.executable).parent}"]
+    ended = subprocess.run(make, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert ended.returncode and ended.stderr.startswith("error: --port: ") and f"(given: '{port}')" in ended.stderr
+    assert "Traceback" not in ended.stderr and "fdarx build" not in ended.stdout
+
+
 def test_make_serve_takes_a_port() -> None:
     make = ["make", "--no-print-directory", "--dry-run", "serve", "PORT=8010", "--old-file=.venv/core"]
     said = subprocess.run(make, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout

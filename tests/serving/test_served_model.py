@@ -92,7 +92,7 @@ def test_the_size_of_a_directory_is_read_from_it(tmp_path: Path) -> None:
     [
         ({"name": "a b"}, "name: String should match"),
         ({"name": "baseline"}, "baseline is the name of the built-in rules"),
-        ({"context_length": None}, "context_length: Input should be a valid integer"),
+        ({"context_length": None}, "context_length: it must be a whole number"),
         ({"gpus": 2}, "there is no field gpus; the fields are name, model, device"),
         ({"replicas": 0}, "replicas: at least 1"),
         ({"replicas": {"min": 3, "max": 2, "ongoing": 8}}, "min 3 exceeds max 2"),

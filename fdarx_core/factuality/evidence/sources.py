@@ -40,6 +40,7 @@ from fdarx_core.storage.benchmark_reader import open_build
 from fdarx_core.storage.errors import InputError
 from fdarx_core.storage.tables import FileRow, check_rows_file, no_usable_row, read_rows, text_at
 from fdarx_core.text.sentences import LIST_ITEM
+from fdarx_core.wording import did_you_mean
 
 K = 5
 """Passages for each claim. Source: FAS §3.2 (Support@5)."""
@@ -99,7 +100,9 @@ def parse_evidence(spec: str) -> tuple[str, str]:
     if kind == PUBMED and not colon:
         return kind, ""
     if kind not in _SOURCES or not place.strip():
-        raise ValueError(f"{spec!r} names no evidence; write {_FORMS}")
+        near = did_you_mean(f"{kind}{colon}", [PUBMED, *(f"{name}:" for name in _SOURCES)]) or ";"
+        blank = ": no blank may stand after the colon;" if kind in _SOURCES else near
+        raise ValueError(f"{spec!r} names no evidence{blank} write {_FORMS}")
     return kind, place.strip()
 
 

@@ -19,7 +19,7 @@ from fdarx_core.retrieval.index.store import IndexStore
 from fdarx_core.retrieval.index.vectors import VectorIndex, load_faiss
 from fdarx_core.retrieval.lexical import Integers, Mask, RankedList, tokenize
 from fdarx_core.retrieval.retrievers import RETRIEVERS, Collection, Queries, Retriever, VectorSearch, get_retriever
-from fdarx_core.storage import Location, StorageError
+from fdarx_core.storage import Location, RunDirectory, StorageError
 
 MOST_PARTS = 64
 """Parts of a collection that are kept for the next search: the passages of a drug's labels, mostly."""
@@ -70,9 +70,9 @@ class IndexReader(ChunkTable):
         place = place if isinstance(place, Location) else Location(place)
         manifest = IndexStore(place).current() if version is None else find_version(place, version)
         if manifest is None:
-            raise StorageError(
-                f"{place} is not an index: it has no index.json; make one: fdarx index --documents … --out …"
-            )
+            run = (place / "run.json").exists() and RunDirectory.open(str(place)).info()["job"]
+            what = f"it is a run of {run}" if run else "it has no index.json"
+            raise StorageError(f"{place} is not an index: {what}; make one: fdarx index --documents … --out …")
         dense = manifest.encoder is not None and load_faiss() is not None
         rows = list(read_rows(place, manifest, vectors=dense))
         chunks = pa.concat_tables([own for own, _ in rows] or [arrow_schema(Chunk).empty_table()])
