@@ -35,7 +35,7 @@ def options_fault(fault: Mapping[str, Any], known: Iterable[str], spelt: Callabl
     message = fault_text(fault)
     if any(one and message.startswith(f"{one} ") for one in (value if isinstance(value, list) else [value])):
         return f"{name}: {message}"
-    wanted = ", no fdarx.Model" if name.endswith("models") else ""
+    wanted = ", no fdarx.Model" * isinstance(value, Mapping)
     simple = value is None or isinstance(value, (str, int, float, list))
     given = repr(value) if simple else f"a {type(value).__name__}{wanted}"
     given = re.sub(r"(?<=://)[^/\s]+(?=@)", "***", given)  # no user and password of an address

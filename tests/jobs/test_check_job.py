@@ -177,7 +177,7 @@ def test_the_models_that_cannot_be_used_do_not_stop_the_others(
         assert list(found) == [one["name"] for one in entries]
         assert "check base_url in the models file and that the server is up" in found["down"]["error"]
         assert "HTTP 401: invalid key; check the key that key_env names" in found["closed"]["error"]
-        assert "no key was sent: name its environment variable in key_env" in found["unkeyed"]["error"]
+        assert "set key_env: NAME_OF_A_VARIABLE in the entry of unkeyed" in found["unkeyed"]["error"]
         assert "ABSENT_KEY" in found["keyless"]["error"]
         assert found["misnamed"]["notes"] == ["model: the server does not list tini; it lists tiny"]
         assert found["fine"]["error"] == "" and found["fine"]["seconds"] > 0

@@ -114,7 +114,7 @@ def test_a_name_in_place_of_a_models_file(tmp_path: Path) -> None:
         ("index docs", "docs: `fdarx index` takes no positional arguments; write --documents docs; see"),
         ("serve ix", "ix: `fdarx serve` takes no positional arguments; write --index ix; see"),
         ("verify pairs.jsonl", "pairs.jsonl: `fdarx verify` takes no positional arguments; write --pairs pairs.jsonl"),
-        ("fetch labels", "labels: `fdarx fetch` takes no positional arguments; write --OPTION labels; see"),
+        ("fetch labels", "labels: `fdarx fetch` takes no positional arguments; write --out labels; see"),
         ("review sampel x", 'Unknown command "sampel". Did you mean "sample"?'),
         ("grade --file a.csv --out g", "FILE is positional: write its value without --file; see `fdarx grade --help`"),
         ("check --models=m.yaml", "MODELS is positional: write its value without --models; see"),
