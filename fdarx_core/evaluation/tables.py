@@ -223,8 +223,8 @@ def retrieval_table(figures: Sequence[Figure], *, equivalent: bool = False) -> R
     return build_table(title, "Retriever", columns, cells, CLUSTERS)
 
 
-def overlap_table(figures: Sequence[Figure], notes: Sequence[str] = ()) -> ResultTable:
-    """Return the overlap with the gold answers by setting and type, with `notes`. Source: FDARxBench Table 8."""
+def overlap_table(figures: Sequence[Figure], note: str = "") -> ResultTable:
+    """Return the overlap with the gold answers by setting and type, with a note. Source: FDARxBench Table 8."""
     settings = [(SETTING_TITLES[setting], setting, "") for setting in ("closed_book", "oracle", "full_label")]
     settings += [(f"Retrieved by {retriever}", "retrieved", retriever) for retriever in _retrievers(figures)]
     columns: Columns = [
@@ -234,7 +234,11 @@ def overlap_table(figures: Sequence[Figure], notes: Sequence[str] = ()) -> Resul
         for short, metric in OVERLAPS
     ]
     table = _by_model("Table 8. Overlap of answers with gold answers", figures, columns)
-    table.notes += ["MET is METEOR, R-L is ROUGE-L; all from 0 to 1.", *notes, *_baseline_notes(figures)]
+    table.notes += [
+        "MET is METEOR, R-L is ROUGE-L; all from 0 to 1.",
+        *([note] if note else []),
+        *_baseline_notes(figures),
+    ]
     return table
 
 

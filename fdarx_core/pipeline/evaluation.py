@@ -266,9 +266,7 @@ class Evaluation(PipelineJob):
                 for question_id, cell in beyond
                 if question_id not in known
             ]
-            notes = [f"Overlap of answers is the mean over questions of BLEU, {meteor_name()}, and ROUGE-L."]
-            if not_taken := len(beyond) - len(unknown):
-                notes.append(f"{not_taken:,} of the given answers are to questions that were not taken.")
+            not_taken = len(beyond) - len(unknown)
             write_records(self.run.part("rejects", 0), [*self.benchmark.rejects, *unknown], Reject)
             options = {"seed": self.seed, "resamples": self.resamples}
             filled = write_results(self.run, cells, self.spec.retrievers, **options, added=self.spec.metrics)
@@ -280,7 +278,8 @@ class Evaluation(PipelineJob):
             "questions": dict(intake.questions),
             "cells": [asdict(cell) for cell in filled],
             "timings": self.timings,
-            "notes": notes,
+            "overlap": f"Overlap of answers is the mean over questions of BLEU, {meteor_name()}, and ROUGE-L.",
+            "notes": [f"{not_taken:,} of the given answers are to questions that were not taken."] if not_taken else [],
             "asked": self.request_counts(),
         }
         with self.timed("report"):

@@ -90,7 +90,7 @@ def build_evaluation_report(run: RunDirectory, summary: Mapping[str, Any] | None
     tables = [
         *_paper_tables(sheets.figures, config.get("judge", "")),
         TableBlock("hallucinations", hallucination_table(sheets.figures)),
-        TableBlock("overlap-table", overlap_table(sheets.figures, sheets.info.get("notes", [])), rivals=True),
+        TableBlock("overlap-table", overlap_table(sheets.figures, sheets.info.get("overlap", "")), rivals=True),
         TableBlock("added-metrics", added_metrics_table(sheets.figures)),
     ]
     counts = count_answers(run, sheets.models, sheets.types)

@@ -90,7 +90,7 @@ def test_a_zip_without_a_readable_document_is_refused_with_all_reasons(
 def test_pdfs_in_a_zip_are_read(tmp_path: Path) -> None:
     file = packed(tmp_path / "guidelines.zip", a_pdf=make_pdf(["Store it below 25 degrees."]), b_pdf=BLANK)
     done = index("--documents", file, "--out", tmp_path / "out", "--words-only")
-    assert done.returncode == 0 and "1 chunks of 1 documents" in done.stdout and "1 no_text_layer" in done.stderr
+    assert done.returncode == 0 and "1 chunk of 1 document" in done.stdout and "1 no_text_layer" in done.stderr
 
 
 def test_a_document_is_dropped(guidelines: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_label_s_questions_stand_in_a_row(sizes: list[int], in_flight: int, re
         model = ModelConfig(name="m", model="m", base_url=url, max_in_flight=in_flight)
         address = Address("m", model.request_parameters)
         steps: list[Step[EvalSample]] = [
-            address.step("answer", partial(answer_questions, address, TokenBudget(), 5, None)),
+            address.step("answer", partial(answer_questions, address, TokenBudget(), 5, None, False)),
             address.step("grade", partial(grade_answers, address)),
         ]
         stage = Stage("m", lambda part: parts[part.number], steps, lambda number, samples: None, window=PARTS)

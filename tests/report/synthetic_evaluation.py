@@ -67,7 +67,7 @@ class SyntheticEvaluation:
         return self.run
 
     def summary(self) -> dict[str, Any]:
-        return {"timings": {"retrieve": 0.4, "answer": 12.5}, "notes": ["METEOR without WordNet: no synonyms."]}
+        return {"timings": {"retrieve": 0.4, "answer": 12.5}, "overlap": "METEOR without WordNet: no synonyms."}
 
     def _write_label(self, number: int) -> None:
         set_id, drug = f"set-{number:04d}", DRUGS[number % len(DRUGS)]
