@@ -83,8 +83,9 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     number = max((estimate.clusters for estimate in estimates), default=0)
     if number < 2:
         return f"No intervals: they need two {clusters} at least."
-    few = f" With fewer than {FEW_CLUSTERS} they are too narrow." if number < FEW_CLUSTERS else ""
-    return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,}).{few}"
+    if number < FEW_CLUSTERS:
+        return f"Intervals: 95 %, bootstrap over {clusters}. Only {number:,} {clusters}: these intervals are too narrow."
+    return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,})."
 
 
 def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list[str]:
