@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
+from math import floor, log10
 from typing import Any, TypeVar
 
 import orjson
@@ -182,6 +183,7 @@ def _environment() -> Environment:
         readable=readable,
         explained=_explained,
         embedded=_embedded,
+        common_notes=_common_notes,
     )
     return made
 
@@ -210,8 +212,16 @@ def _embedded(value: Any) -> Markup:
 
 SIGNIFICANT = 0.05
 """Threshold of p after Holm's correction."""
+ROUNDING = 1e-9
+"""A difference that is smaller is 0 but for rounding."""
 DIGITS = 3
 """Decimals of the values on a page; values that look equal are equally good."""
+
+
+def _common_notes(tables: Iterable[ResultTable]) -> list[str]:
+    """Return the notes that all of several tables have."""
+    first, *others = [table.notes for table in tables] or [[]]
+    return [note for note in first if others and all(note in notes for notes in others)]
 
 
 def _best(table: ResultTable) -> list[float | None]:
@@ -235,8 +245,10 @@ def value_and_interval(estimate: Estimate | None, written: Callable[[float], str
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """Return a difference as text: "+0.12", "−0.12"."""
-    return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):.{digits}f}"
+    """Return a difference as text, "+0.12", "−0.12"; one that would be 0.00 has as many digits as it needs."""
+    size = 0.0 if abs(value) < ROUNDING else abs(value)
+    digits = digits if round(size, digits) else max(digits, -floor(log10(size or 1)))
+    return f"{'' if not size else '+' if value > 0 else '−'}{size:.{digits}f}"
 
 
 def by_significance(differences: Iterable[Difference]) -> list[Difference]:
