@@ -168,6 +168,8 @@ def _unscored(score: RagScore, metric: str, error: Unparsable, statements: int =
 
 PHASES = ("rewrite", "search", "postprocess", "answer")
 
+_EPSILON = 1e-10
+"""Added to the number of useful contexts, as in Ragas, so that none gives 0; published values include it."""
 _SUFFIX = re.compile(r"\.(?:mmd|md|txt|pdf|html?|docx?|xml|jsonl?)\s*$", re.IGNORECASE)
 _NOT_WORD = re.compile(r"[\W_]+")
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
@@ -185,7 +187,7 @@ def context_precision(useful: Sequence[bool]) -> float:
     for rank, is_useful in enumerate(useful, 1):
         found += is_useful
         total += found / rank if is_useful else 0.0
-    return total / max(found, 1)
+    return total / (found + _EPSILON)
 
 
 def context_recall(attributed: Sequence[bool]) -> float | None:

@@ -213,7 +213,7 @@ def _embedded(value: Any) -> Markup:
 SIGNIFICANT = 0.05
 """Threshold of p after Holm's correction."""
 ROUNDING = 1e-9
-"""A difference that is smaller is 0 but for rounding."""
+"""A difference that is smaller is 0 but for rounding, and for what Ragas adds."""
 DIGITS = 3
 """Decimals of the values on a page; values that look equal are equally good."""
 

@@ -76,7 +76,7 @@ def test_few_documents_cannot_show_a_difference() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0.000"), (-1e-11, "0.000"), (0.00035, "+0.0004"), (-0.00003, "−0.00003"), (-0.12, "−0.120")],
+    [(0.0, "0.000"), (-1e-11, "0.000"), (0.00036, "+0.0004"), (-0.00003, "−0.00003"), (-0.12, "−0.120")],
 )
 def test_a_difference_has_the_digits_that_it_needs(value: float, text: str) -> None:
     assert signed(value, 3) == text
