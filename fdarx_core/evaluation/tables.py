@@ -84,7 +84,9 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     if number < 2:
         return f"No intervals: they need two {clusters} at least."
     if number < FEW_CLUSTERS:
-        return f"Intervals: 95 %, bootstrap over {clusters}. Only {number:,} {clusters}: these intervals are too narrow."
+        return (
+            f"Intervals: 95 %, bootstrap over {clusters}. Only {number:,} {clusters}: these intervals are too narrow."
+        )
     return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,})."
 
 

@@ -10,7 +10,15 @@ from fdarx_core.rag.strategies import ABLATIONS
 from fdarx_core.rag.tables import CONTEXT_METRICS, METRIC_NAMES, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, bars
-from fdarx_core.report.page_engine import SIGNIFICANT, FigurePanel, TableBlock, by_significance, duration, plural, render_page
+from fdarx_core.report.page_engine import (
+    SIGNIFICANT,
+    FigurePanel,
+    TableBlock,
+    by_significance,
+    duration,
+    plural,
+    render_page,
+)
 from fdarx_core.report.result_sentences import difference_sentence
 
 

@@ -1,4 +1,4 @@
-"""The page of all runs and comparisons of a folder, newest first, each with its result and links to its pages."""
+"""The page of all runs, reviews and comparisons of a folder, newest first, with their results and pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from html import unescape
 from typing import Any
 
-from fdarx_core.report.page_engine import PAGE_WORDS, render_page
+from fdarx_core.report.page_engine import PAGE_WORDS, listed, plural, render_page
+from fdarx_core.review.review_set import INFO_FILE, open_review
 from fdarx_core.storage import Location, RunDirectory, StorageError
 
 INDEX = "index.html"
@@ -16,14 +17,14 @@ _RESULT = re.compile(r'<p class="(?:card )?result">(.*?)</p>', re.DOTALL)
 
 
 def runs_page(folder: Location) -> tuple[str, int]:
-    """Return the page of all runs and comparisons in a folder and its subfolders, and their number.
+    """Return the page of all runs, reviews and comparisons in a folder and its subfolders, and their number.
 
     Raises:
         StorageError: where there is none.
     """
     files = {file.address.removeprefix(folder.address).lstrip("/"): file for file in folder.list(recursive=True)}
     places = [name.removesuffix("run.json") for name in files if f"/{name}".endswith("/run.json")]
-    listed, unreadable = list[dict[str, Any]](), list[str]()
+    shown, unreadable = list[dict[str, Any]](), list[str]()
     for place in places:
         try:
             info = RunDirectory.open(files[f"{place}run.json"].parent.address).info()
@@ -36,7 +37,8 @@ def runs_page(folder: Location) -> tuple[str, int]:
         models += info.get("intake", {}).get("models", ())
         models += [one["endpoint"] for one in info.get("asked", ())]
         kind, name = PAGE_WORDS["jobs"].get(info["job"], info["job"]), place.rstrip("/") or folder.name
-        shown = {
+        run = {
+            "counted": "run",
             "result": "",
             **info,
             "kind": kind,
@@ -44,20 +46,39 @@ def runs_page(folder: Location) -> tuple[str, int]:
             "models": list(dict.fromkeys(models)),
             "pages": links,
         }
-        listed.append(shown)
+        shown.append(run)
+    for place in (name.removesuffix(INFO_FILE) for name in files if f"/{name}".endswith(f"/{INFO_FILE}")):
+        try:
+            review = open_review(files[f"{place}{INFO_FILE}"].parent.address)
+        except StorageError as error:
+            unreadable.append(str(error))
+            continue
+        titles = {"agreement": "Report"} | {name: f"Page of {name}" for name in review.reviewers}
+        found = {title: f"{place}{page}.html" for page, title in titles.items() if f"{place}{page}.html" in files}
+        result = _told(files[found["Report"]].read_text()) if "Report" in found else "No report was written yet."
+        about = {"name": place.rstrip("/") or folder.name, "started": review.info["written"], "status": "complete"}
+        about |= {"counted": "review", "kind": PAGE_WORDS["jobs"]["review"], "models": [], "pages": found}
+        shown.append({**about, "result": result})
+        places.append(place)
     others = [name for name in files if name.endswith(".html") and not name.startswith((INDEX, *places))]
-    listed += filter(None, (_comparison(name, files[name].read_text()) for name in others))
-    if not listed and not unreadable:
+    shown += filter(None, (_comparison(name, files[name].read_text()) for name in others))
+    if not shown and not unreadable:
         raise StorageError(f"{folder} has no runs; give a folder that holds what jobs wrote with --out")
-    listed.sort(key=lambda one: str(one["started"]), reverse=True)
-    return render_page("runs.html.j2", folder=folder.name, runs=listed, unreadable=unreadable), len(listed)
+    shown.sort(key=lambda one: str(one["started"]), reverse=True)
+    kinds = [one["counted"] for one in shown]
+    counts = listed([plural(kinds.count(kind), kind) for kind in ("run", "review", "comparison") if kind in kinds])
+    return render_page("runs.html.j2", folder=folder.name, counts=counts, runs=shown, unreadable=unreadable), len(shown)
+
+
+def _told(page: str) -> str:
+    """Return the result in words with which a page begins, or its title where it has none."""
+    found = _RESULT.search(page) or _TITLE.search(page)
+    return unescape(found[1]) if found else ""
 
 
 def _comparison(name: str, page: str) -> dict[str, Any] | None:
     """Return what a page of `fdarx compare` says, as the list shows it; None for another page."""
     if not (dated := _COMPARISON.search(page)):
         return None
-    title, result = _TITLE.search(page), _RESULT.search(page)
-    shown = unescape(result[1]) if result else unescape(title[1]) if title else ""
     about = {"kind": PAGE_WORDS["jobs"]["compare"], "name": name, "started": dated[1], "status": "complete"}
-    return {**about, "result": shown, "models": [], "pages": {"Comparison": name}}
+    return {**about, "counted": "comparison", "result": _told(page), "models": [], "pages": {"Report": name}}

@@ -43,6 +43,7 @@ _RANGES = (
     ("Pairs, F1", "pair", "f1"),
     ("Pairs, κ", "pair", "kappa"),
 )
+_LOW_KAPPA = 0.1
 _ROUNDING = 1e-9
 """Bounds that differ by less are equal."""
 
@@ -291,7 +292,7 @@ def _annotators_table(agreement: Agreement) -> ResultTable:
 def _judge_table(title: str, figures: Sequence[Figure], agreement: Agreement) -> ResultTable:
     together = (("Consensus", "consensus"), ("Unanimous", "unanimous"))
     cells = [
-        (f"{name}, {_count(row, 'consensus')}/{_count(row, 'unanimous')}", (between, metric), figure)
+        (f"{name} ({_count(row, 'consensus')}; {_count(row, 'unanimous')})", (between, metric), figure)
         for name, row in _rows(figures).items()
         for _, between in together
         for _, metric in _COEFFICIENTS
@@ -300,7 +301,7 @@ def _judge_table(title: str, figures: Sequence[Figure], agreement: Agreement) ->
     columns = [(group, name, (between, metric)) for group, between in together for name, metric in _COEFFICIENTS]
     table = build_table(title, "Task", columns, cells)
     table.notes += [
-        "The judge predicts, people are the reference. After each name: items with a consensus / items with at least "
+        "The judge predicts, people are the reference. In brackets: the items with a consensus; those with at least "
         "two votes, all equal.",
         *_notes(agreement, figures),
     ]
@@ -360,17 +361,24 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
         notes.append("There is no interval where all resamples are equal, as where nobody differs.")
     if any(figure.metric == "macro_f1" for figure in figures):
         notes.append("The F1 of several equal values is the macro F1.")
-    if len(fractions) > 1:
-        rates = f"of strata, 1 in {1 / min(fractions):,.0f} to 1 in {1 / max(fractions):,.0f} items were drawn"
+    kappas = [figure.value for figure in figures if figure.metric == "kappa" and figure.value is not None]
+    if any(abs(value) < _LOW_KAPPA for value in kappas):
         notes.append(
-            f"Figures of the whole run: each item counts for those that it was drawn from ({rates})."
+            "A κ near 0 beside a high accuracy: nearly all items have the same value, so that chance agrees as often."
+        )
+    if len(fractions) > 1:
+        most = f"1 in {1 / max(fractions):,.0f}" if max(fractions) < 1 else "all"
+        rates = f"of some strata 1 in {1 / min(fractions):,.0f} items were drawn, of others {most}"
+        notes.append(
+            f"These figures are for the whole run: each item counts for those that it was drawn from; {rates}."
             if agreement.weighted
-            else f"Figures of the sample: each item counts once ({rates}; with --weighted they are of the whole run)."
+            else f"These figures are for the sample: each item counts once, although {rates}. "
+            "With --weighted they are for the whole run."
         )
     counted = {
         "Items whose votes tie, in no consensus": sum(len(row.ties) for row in progress),
         "Items whose adjudicated value is the consensus": sum(row.adjudicated for row in progress),
-        "Marks “unsure”, in no figure": sum(row.unsure for row in progress),
+        "Votes “unsure”, which are in no figure": sum(row.unsure for row in progress),
         "Items on which the judge reached no decision, in none of its figures": sum(row.undecided for row in progress),
     }
     notes += [f"{text}: {count:,}." for text, count in counted.items() if count]
