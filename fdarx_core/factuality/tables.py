@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fdarx_core.evaluation.tables import ResultTable, build_table, select
+from fdarx_core.evaluation.tables import SETTING_TITLES, ResultTable, build_table, select
 from fdarx_core.evaluation.verifier_scores import measured_note
 from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, correlations, threshold_name
 from fdarx_core.factuality.figures import (
@@ -146,7 +146,7 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
     kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
     cells: Cells = [
-        (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
+        (set_name(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
     ]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
@@ -246,6 +246,17 @@ def joined(*names: str) -> str:
     return " · ".join(filter(None, names))
 
 
+def setting_title(setting: str) -> str:
+    """Return the name of a setting in tables, as those of evaluations have it: "Retrieved by bm25"."""
+    name, _, retriever = setting.partition("/")
+    return f"{SETTING_TITLES[name]} {retriever}".rstrip() if name in SETTING_TITLES else setting
+
+
+def set_name(model: str, setting: str) -> str:
+    """Return the name of the answers of a model in a setting."""
+    return joined(model, setting_title(setting))
+
+
 def _by_model(title: str, figures: Sequence[Figure], named: Named) -> ResultTable:
     kept = select(figures, type=ALL)
     cells: Cells = [(_model(figure), _key(figure), figure) for figure in kept]
@@ -297,7 +308,7 @@ def _group(figure: Figure) -> tuple[str, str, str]:
 
 
 def _model(figure: Figure) -> str:
-    return joined(figure.keys["model"], figure.keys["setting"])
+    return set_name(figure.keys["model"], figure.keys["setting"])
 
 
 DECIDED = [("Decided", "decided")]

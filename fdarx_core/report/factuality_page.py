@@ -7,12 +7,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.evaluation.tables import MISSING, select
+from fdarx_core.evaluation.tables import MISSING, ResultTable, select
 from fdarx_core.factuality.correlations import AGAINST, FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
-from fdarx_core.factuality.tables import Summary, configuration_name, engine_notes, fas_title, joined, of_run
+from fdarx_core.factuality.tables import (
+    Summary,
+    configuration_name,
+    engine_notes,
+    fas_title,
+    of_run,
+    set_name,
+    setting_title,
+)
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
@@ -80,7 +88,7 @@ class AnswerTally:
     @property
     def settings(self) -> list[str]:
         """The settings that have a name."""
-        return list(dict.fromkeys(setting for _, setting in self.answers if setting))
+        return list(dict.fromkeys(setting_title(setting) for _, setting in self.answers if setting))
 
     def of_verdict(self, verdict: str) -> int:
         """Return the claims of all models with a verdict."""
@@ -143,9 +151,9 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
     ]
     return FigurePanel.worded(
         "verdicts",
-        bars([joined(*place) for place in places], series, "parts", "of claims"),
+        bars([set_name(*place) for place in places], series, "parts", "of claims"),
         ["Model", "Answers", "Claims", *(one.name for one in series)],
-        [[joined(*place), tally.answers[place], sum(claims), *claims] for place, claims in counts],
+        [[set_name(*place), tally.answers[place], sum(claims), *claims] for place, claims in counts],
         legend=[(f"{VERDICTS[kind]['sign']} {VERDICTS[kind]['name']}", VERDICTS[kind]["color"]) for kind in kinds],
     )
 
@@ -229,7 +237,12 @@ def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
 
 
 def _set_name(one: Figure) -> str:
-    return joined(one.keys["model"], one.keys["setting"])
+    return set_name(one.keys["model"], one.keys["setting"])
+
+
+def _says(table: ResultTable) -> bool:
+    """Return whether a value of a table is not 0, as all are where no answer has a safety flag."""
+    return any(entry and entry.value for _, entries in table.rows for entry in entries)
 
 
 def factuality_page(
@@ -281,7 +294,7 @@ def factuality_page(
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
         limits=checks.sentences(),
-        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(summary.grids, 1) if table.rows],
+        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(summary.grids, 1) if _says(table)],
         figures=[one for one in panels if one],
         rejects=Counter(rejects),
         shown=len(viewer["items"]),

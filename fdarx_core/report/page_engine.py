@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 import orjson
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fdarx_core.evaluation.tables import MISSING, ResultTable, interval
 from fdarx_core.labels.loinc import SECTION_NAMES
@@ -174,7 +175,7 @@ def _environment() -> Environment:
     made.filters.update(
         number="{:,}".format,
         percent=lambda share: f"{share:.1%}" if share == 0 or share >= 0.0005 else "< 0.1%",
-        formatted=lambda value: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+        formatted=_formatted,
         decimal=_decimal,
         signed=signed,
         plural=plural,
@@ -183,6 +184,7 @@ def _environment() -> Environment:
         readable=readable,
         explained=_explained,
         embedded=_embedded,
+        coded=lambda line: Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(line)))),
         common_notes=_common_notes,
     )
     return made
@@ -197,6 +199,18 @@ def _explained(name: str) -> str | Markup:
     titles = {kind.abbreviation: f"{kind.title} questions" for kind in QUESTION_TYPES.values()}
     meaning = PAGE_WORDS["explanations"].get(name) or titles.get(name)
     return Markup('<abbr title="{}">{}</abbr>').format(meaning, name) if meaning else name
+
+
+def _formatted(value: Any) -> str:
+    """Return a value of run.json as text; one that was not given is "–"."""
+    if isinstance(value, Mapping):
+        parts = ((name, _formatted(one), isinstance(one, Mapping)) for name, one in value.items())
+        return "; ".join(f"{name} ({text})" if nested else f"{name}: {text}" for name, text, nested in parts) or MISSING
+    if isinstance(value, list):
+        return ", ".join(map(_formatted, value)) or MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return MISSING if value in (None, "") else str(value)
 
 
 def _moment(iso: str) -> str:

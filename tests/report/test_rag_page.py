@@ -136,3 +136,12 @@ def test_unverified_statements_have_a_tag(made: SyntheticRag) -> None:
     shown = {text_of(one) for one in found}
     tagged = "Verified by FDARx: it is safe. unverified Clean it [1]. It is <b>blue</b>. unverified"
     assert f"Answer {tagged}" in shown and shown <= {f"Answer {tagged}", "Answer (none)"}
+
+
+def test_the_run_is_described_without_json(made: SyntheticRag) -> None:
+    info = {
+        **made.results()["info"],
+        "config": {"seed": 0, "sample": None, "strip": False, "asked": {"a": {"model": "m", "n": 1}}},
+    }
+    run = text_of(parsed(made.page(info=info)).get_element_by_id("run"))
+    assert "seed0 sample– stripno askeda (model: m; n: 1)" in run

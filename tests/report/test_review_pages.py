@@ -100,7 +100,8 @@ def test_the_page_begins_with_how_often_judges_and_people_agree() -> None:
     said = [*votes(items[0], {"anna": "correct", "ben": "incorrect"})]
     said += [vote for one in items[1:] for vote in votes(one, {"anna": "correct", "ben": "correct"})]
     page = agreement_page(INFO, measure_agreement(items, said))
-    (result,) = html.fromstring(page).find_class("result")
+    tree: Any = html.fromstring(page)
+    (result,) = tree.find_class("result")
     assert result.text_content() == (
         "QA correctness: the judge agrees with people on 100 % of 3 items, anna and ben with each other on 75 % "
         "[25 %, 100 %]."
