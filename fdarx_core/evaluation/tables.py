@@ -83,11 +83,8 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
     number = max((estimate.clusters for estimate in estimates), default=0)
     if number < 2:
         return f"No intervals: they need two {clusters} at least."
-    if number < FEW_CLUSTERS:
-        return (
-            f"Intervals: 95 %, bootstrap over {clusters}. Only {number:,} {clusters}: these intervals are too narrow."
-        )
-    return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,})."
+    few = f". Only {number:,} {clusters}: these intervals are too narrow" if number < FEW_CLUSTERS else ""
+    return f"Intervals: 95 %, bootstrap over {clusters}{few or f' (up to {number:,})'}."
 
 
 def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list[str]:

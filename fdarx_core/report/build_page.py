@@ -120,10 +120,9 @@ def length_bars(name: str, lengths: Counter[int], unit: str, rows: str) -> Figur
         title = str(low) if width == 1 else f"{low}–{low + width - 1}"
         bins.append((low, low + width, sum(lengths[value] for value in range(low, low + width)), title))
     end = top // width * width + width
-    rest = ""
     if beyond := lengths.total() - sum(count for _, _, count, _ in bins):
         bins.append((end, end + width, beyond, f"{end} or more"))
-        rest = f" The last bar has all {rows} with {end:,} {unit} or more."
+    rest = f" The last bar has all {rows} with {end:,} {unit} or more." * bool(beyond)
     low, middle, high = (quantile(lengths, share) for share in (0.25, 0.5, 0.75))
     spread = f"{low} to {high}; the median is {middle}, the most {max(lengths, default=0):,}"
     numbers = [(title, count) for _, _, count, title in bins]

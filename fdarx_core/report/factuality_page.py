@@ -7,20 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fdarx_core.evaluation.tables import MISSING, ResultTable, select
+from fdarx_core.evaluation.tables import MISSING, select
 from fdarx_core.factuality.correlations import AGAINST, FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
-from fdarx_core.factuality.tables import (
-    Summary,
-    configuration_name,
-    engine_notes,
-    fas_title,
-    of_run,
-    set_name,
-    setting_title,
-)
+from fdarx_core.factuality.tables import Summary, configuration_name, engine_notes, fas_title, name_of, of_run, set_name
 from fdarx_core.records import Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
@@ -88,7 +80,7 @@ class AnswerTally:
     @property
     def settings(self) -> list[str]:
         """The settings that have a name."""
-        return list(dict.fromkeys(setting_title(setting) for _, setting in self.answers if setting))
+        return list(dict.fromkeys(set_name("", setting) for _, setting in self.answers if setting))
 
     def of_verdict(self, verdict: str) -> int:
         """Return the claims of all models with a verdict."""
@@ -221,12 +213,12 @@ def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
     if len(supported) > 2:
         most, least = (max(rows, key=lambda one: one.value or 0.0) for rows in (supported, contradicted))
         said = (
-            f"Of {len(supported)} sets of answers, the evidence supports most in {_set_name(most)}: {percent(most)} of "
-            f"the decided claims in the mean answer; it contradicts most in {_set_name(least)}: {percent(least)}"
+            f"Of {len(supported)} sets of answers, the evidence supports most in {name_of(most)}: {percent(most)} of "
+            f"the decided claims in the mean answer; it contradicts most in {name_of(least)}: {percent(least)}"
         )
     else:
         said = "; ".join(
-            f"{_set_name(one)}: the evidence supports {percent(one)} and contradicts {percent(other)} of the decided "
+            f"{name_of(one)}: the evidence supports {percent(one)} and contradicts {percent(other)} of the decided "
             "claims in the mean answer"
             for one, other in zip(supported, contradicted, strict=True)
         )
@@ -234,15 +226,6 @@ def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
     rate = "share of contradicted claims"
     compared = difference_sentence(pairs, lambda side: side["model"], f"has a higher {rate}", rate)
     return f"{said or 'No claim is decided'}. {compared}".strip()
-
-
-def _set_name(one: Figure) -> str:
-    return set_name(one.keys["model"], one.keys["setting"])
-
-
-def _says(table: ResultTable) -> bool:
-    """Return whether a value of a table is not 0, as all are where no answer has a safety flag."""
-    return any(entry and entry.value for _, entries in table.rows for entry in entries)
 
 
 def factuality_page(
@@ -294,7 +277,7 @@ def factuality_page(
         judged_by_exact=method.engine == "exact",
         styles=VERDICTS,
         limits=checks.sentences(),
-        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(summary.grids, 1) if _says(table)],
+        tables=[TableBlock(f"table-{at}", table) for at, table in enumerate(summary.grids, 1) if table.rows],
         figures=[one for one in panels if one],
         rejects=Counter(rejects),
         shown=len(viewer["items"]),

@@ -12,7 +12,6 @@ from datetime import datetime, timezone
 from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
-from math import floor, log10
 from typing import Any, TypeVar
 
 import orjson
@@ -185,7 +184,6 @@ def _environment() -> Environment:
         explained=_explained,
         embedded=_embedded,
         coded=lambda line: Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(line)))),
-        common_notes=_common_notes,
     )
     return made
 
@@ -204,13 +202,10 @@ def _explained(name: str) -> str | Markup:
 def _formatted(value: Any) -> str:
     """Return a value of run.json as text; one that was not given is "–"."""
     if isinstance(value, Mapping):
-        parts = ((name, _formatted(one), isinstance(one, Mapping)) for name, one in value.items())
-        return "; ".join(f"{name} ({text})" if nested else f"{name}: {text}" for name, text, nested in parts) or MISSING
+        return "; ".join(f"{name}: {_formatted(one)}" for name, one in value.items()) or MISSING
     if isinstance(value, list):
         return ", ".join(map(_formatted, value)) or MISSING
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return MISSING if value in (None, "") else str(value)
+    return {"": MISSING, "None": MISSING, "True": "yes", "False": "no"}.get(str(value), str(value))
 
 
 def _moment(iso: str) -> str:
@@ -226,16 +221,8 @@ def _embedded(value: Any) -> Markup:
 
 SIGNIFICANT = 0.05
 """Threshold of p after Holm's correction."""
-ROUNDING = 1e-9
-"""A difference that is smaller is 0 but for rounding, and for what Ragas adds."""
 DIGITS = 3
 """Decimals of the values on a page; values that look equal are equally good."""
-
-
-def _common_notes(tables: Iterable[ResultTable]) -> list[str]:
-    """Return the notes that all of several tables have."""
-    first, *others = [table.notes for table in tables] or [[]]
-    return [note for note in first if others and all(note in notes for notes in others)]
 
 
 def _best(table: ResultTable) -> list[float | None]:
@@ -260,9 +247,8 @@ def value_and_interval(estimate: Estimate | None, written: Callable[[float], str
 
 def signed(value: float, digits: int = 2) -> str:
     """Return a difference as text, "+0.12", "−0.12"; one that would be 0.00 has as many digits as it needs."""
-    size = 0.0 if abs(value) < ROUNDING else abs(value)
-    digits = digits if round(size, digits) else max(digits, -floor(log10(size or 1)))
-    return f"{'' if not size else '+' if value > 0 else '−'}{size:.{digits}f}"
+    form = f".{digits}f" if abs(value) < 1e-9 or round(abs(value), digits) else ".1g"
+    return f"{'+' if value > 1e-9 else '−' if value < -1e-9 else ''}{abs(value):{form}}"
 
 
 def by_significance(differences: Iterable[Difference]) -> list[Difference]:

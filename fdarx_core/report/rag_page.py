@@ -10,15 +10,7 @@ from fdarx_core.rag.strategies import ABLATIONS
 from fdarx_core.rag.tables import CONTEXT_METRICS, METRIC_NAMES, ComparisonNames, judge_note, paper_tables, row_names
 from fdarx_core.records import Difference, Estimate, Figure, RagAnswer, RagQuestion, RagScore, RagUsage, content_id
 from fdarx_core.report.charts import COLORS, Series, bar_numbers, bars
-from fdarx_core.report.page_engine import (
-    SIGNIFICANT,
-    FigurePanel,
-    TableBlock,
-    by_significance,
-    duration,
-    plural,
-    render_page,
-)
+from fdarx_core.report.page_engine import SIGNIFICANT, FigurePanel, TableBlock, by_significance, duration, render_page
 from fdarx_core.report.result_sentences import difference_sentence
 
 
@@ -62,12 +54,8 @@ def rag_sentence(differences: Sequence[Difference], names: ComparisonNames) -> s
     said = difference_sentence(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
     documents = max((one.clusters for one in compared), default=0)
     least = 2.0 ** (1 - documents)  # of all ways to swap the results on each document, two are the most extreme
-    if not compared or least * len(compared) < SIGNIFICANT:
-        return said
-    return (
-        f"{said} With {plural(documents, 'document')} no difference can be shown: p is at least {least:.2g} there, "
-        f"before the correction for {plural(len(compared), 'comparison')}."
-    )
+    few = f" With {documents:,} documents no difference can be shown: p is at least {least:.2g}, before its correction."
+    return f"{said}{few * (least * len(compared) >= SIGNIFICANT)}"
 
 
 def rag_page(
@@ -108,20 +96,18 @@ def rag_page(
     usage_titles = row_names(((usage.strategy, usage.model) for usage in usages), names)
     order, used = list(usage_titles), {figure.keys["strategy"] for figure in figures}
     tables = paper_tables(figures, by_retriever, names)
-    tables.pop("contexts-table", None)  # its columns are among those of Table 2
     return render_page(
         "rag.html.j2",
         info=info,
         result=rag_sentence(differences, names),
         took=duration(info),
         questions=len(questions),
-        compared=[plural(len(used - ABLATIONS.keys()), "strategy", "strategies")]
-        + [plural(len(halves), "ablation") for halves in [used & ABLATIONS.keys()] if halves],
+        compared=(len(used - ABLATIONS.keys()), len(used & ABLATIONS.keys())),
         models=list(dict.fromkeys(one.keys["model"] for one in figures)),
         judge=names.judge,
         judged_by=judge_note(names.judge),
         failed=sum(one.failed for one in usages),
-        tables=[TableBlock(name, table, rivals=True) for name, table in tables.items()],
+        tables=[TableBlock(name, table, rivals=True) for name, table in tables.items() if name != "contexts-table"],
         figure=contexts(figures, names),
         names=names,
         metric_names=METRIC_NAMES,

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fdarx_core.evaluation.tables import select
-from fdarx_core.records.question_types import type_title
 from fdarx_core.report.page_engine import TableBlock, group_name, plural, render_page
 from fdarx_core.report.result_sentences import percent
 from fdarx_core.review.agreement import ALL, TIE, UNDECIDED, Agreement, agreement_tables
@@ -61,26 +60,14 @@ def _item(annotated: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
 
 
 def agreement_sentence(found: Agreement) -> str:
-    """Return for each task how often the judges agree with people, and people with each other."""
-    said: list[str] = []
-    for name in dict.fromkeys(figure.keys["task"] for figure in found.figures):
-        figures = [one for one in select(found.figures, "accuracy", task=name, type=ALL) if one.value is not None]
-        values = figures[-1].keys["values"] if figures else ""
-        alike = {kind: select(figures, between=kind, values=values) for kind in ("consensus", "pair")}
-        judges = {one.keys["judge"] for one in alike["consensus"]}
-        parts = [
-            f"the judge{'s agree' if len(judges) > 1 else ' agrees'} with people on {percent(one)} of "
-            f"{plural(one.rows, 'item')}"
-            for one in alike["consensus"]
-            if len(judges) == 1 or one.keys["judge"] == ALL
-        ]
-        pairs = [one for one in alike["pair"] if one.keys["judge"] == ALL] or alike["pair"]
-        if len(pairs) == 1:
-            parts.append(f"{pairs[0].keys['who'].replace(', ', ' and ')} with each other on {percent(pairs[0])}")
-        elif shares := sorted(one.value or 0.0 for one in pairs):
-            parts.append(f"two people with each other on {shares[0]:.0%} to {shares[-1]:.0%}".replace("%", " %"))
-        said += [f"{REVIEW_TASKS[name].title}: {', '.join(parts)}."] if parts else []
-    return " ".join(said)
+    """Return for each task how often judges and people agree, over all judges, and each two people."""
+    said: dict[str, dict[str, str]] = {}
+    for one in select(found.figures, "accuracy", type=ALL):  # the last ones of a task are of all judges
+        if one.value is not None and one.keys["between"] in ("consensus", "pair"):
+            who = (one.keys["who"] or "judge, people").replace(", ", " and ")
+            of_task = said.setdefault(REVIEW_TASKS[one.keys["task"]].title, {})
+            of_task[who] = f"{who} agree on {percent(one)} of {plural(one.rows, 'item')}"
+    return " ".join(f"{task}: {', '.join(parts.values())}." for task, parts in said.items())
 
 
 def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
@@ -104,7 +91,7 @@ def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
         info={name: value for name, value in info.items() if name not in ("strata", "versions")},
         result=agreement_sentence(found),
         versions=info.get("versions", {}),
-        type_title=type_title,
+        group_name=group_name,
         strata=info.get("strata", ()),
         found=found,
         people=sorted({name for one in found.tallies for name in one.votes}),

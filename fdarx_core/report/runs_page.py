@@ -23,51 +23,44 @@ def runs_page(folder: Location) -> tuple[str, int]:
         StorageError: where there is none.
     """
     files = {file.address.removeprefix(folder.address).lstrip("/"): file for file in folder.list(recursive=True)}
-    places = [name.removesuffix("run.json") for name in files if f"/{name}".endswith("/run.json")]
-    shown, unreadable = list[dict[str, Any]](), list[str]()
-    for place in places:
+    shown, unreadable, places = list[dict[str, Any]](), list[str](), list[str]()
+    for name in (name for name in files if name.rpartition("/")[2] in _READERS):
+        places.append(name.rpartition("/")[0] + "/" * ("/" in name))
         try:
-            info = RunDirectory.open(files[f"{place}run.json"].parent.address).info()
+            about, titles = _READERS[name.rpartition("/")[2]](files[name].parent.address)
         except StorageError as error:
             unreadable.append(str(error))
             continue
-        pages = [name for name in files if name.startswith(place) and "/" not in name[len(place) :]]
-        links = {title: f"{place}{page}" for page, title in PAGE_WORDS["pages"].items() if f"{place}{page}" in pages}
-        models = [cell["model"] for cell in info.get("cells", ())]
-        models += info.get("intake", {}).get("models", ())
-        models += [one["endpoint"] for one in info.get("asked", ())]
-        kind, name = PAGE_WORDS["jobs"].get(info["job"], info["job"]), place.rstrip("/") or folder.name
-        run = {
-            "counted": "run",
-            "result": "",
-            **info,
-            "kind": kind,
-            "name": name,
-            "models": list(dict.fromkeys(models)),
-            "pages": links,
-        }
-        shown.append(run)
-    for place in (name.removesuffix(INFO_FILE) for name in files if f"/{name}".endswith(f"/{INFO_FILE}")):
-        try:
-            review = open_review(files[f"{place}{INFO_FILE}"].parent.address)
-        except StorageError as error:
-            unreadable.append(str(error))
-            continue
-        titles = {"agreement": "Report"} | {name: f"Page of {name}" for name in review.reviewers}
-        found = {title: f"{place}{page}.html" for page, title in titles.items() if f"{place}{page}.html" in files}
-        result = _told(files[found["Report"]].read_text()) if "Report" in found else "No report was written yet."
-        about = {"name": place.rstrip("/") or folder.name, "started": review.info["written"], "status": "complete"}
-        about |= {"counted": "review", "kind": PAGE_WORDS["jobs"]["review"], "models": [], "pages": found}
-        shown.append({**about, "result": result})
-        places.append(place)
+        links = {title: f"{places[-1]}{page}" for page, title in titles.items() if f"{places[-1]}{page}" in files}
+        if about["job"] == "review" and "Report" in links:
+            about["result"] = _told(files[links["Report"]].read_text())
+        shown.append({"result": "", **about, "name": places[-1].rstrip("/") or folder.name, "pages": links})
     others = [name for name in files if name.endswith(".html") and not name.startswith((INDEX, *places))]
     shown += filter(None, (_comparison(name, files[name].read_text()) for name in others))
     if not shown and not unreadable:
         raise StorageError(f"{folder} has no runs; give a folder that holds what jobs wrote with --out")
     shown.sort(key=lambda one: str(one["started"]), reverse=True)
-    kinds = [one["counted"] for one in shown]
+    kinds = [{"review": "review", "compare": "comparison"}.get(one["job"], "run") for one in shown]
     counts = listed([plural(kinds.count(kind), kind) for kind in ("run", "review", "comparison") if kind in kinds])
-    return render_page("runs.html.j2", folder=folder.name, counts=counts, runs=shown, unreadable=unreadable), len(shown)
+    about = {"folder": folder.name, "counts": counts, "kinds": PAGE_WORDS["jobs"], "unreadable": unreadable}
+    return render_page("runs.html.j2", runs=shown, **about), len(shown)
+
+
+def _run(address: str) -> tuple[dict[str, Any], dict[str, str]]:
+    info = RunDirectory.open(address).info()
+    models = [cell["model"] for cell in info.get("cells", ())]
+    models += info.get("intake", {}).get("models", ())
+    models += [one["endpoint"] for one in info.get("asked", ())]
+    return {**info, "models": list(dict.fromkeys(models))}, PAGE_WORDS["pages"]
+
+
+def _review(address: str) -> tuple[dict[str, Any], dict[str, str]]:
+    review = open_review(address)
+    titles = {"agreement.html": "Report"} | {f"{name}.html": f"Page of {name}" for name in review.reviewers}
+    return {"job": "review", "started": review.info["written"], "status": "complete", "models": []}, titles
+
+
+_READERS = {"run.json": _run, INFO_FILE: _review}
 
 
 def _told(page: str) -> str:
@@ -80,5 +73,5 @@ def _comparison(name: str, page: str) -> dict[str, Any] | None:
     """Return what a page of `fdarx compare` says, as the list shows it; None for another page."""
     if not (dated := _COMPARISON.search(page)):
         return None
-    about = {"kind": PAGE_WORDS["jobs"]["compare"], "name": name, "started": dated[1], "status": "complete"}
-    return {**about, "counted": "comparison", "result": _told(page), "models": [], "pages": {"Report": name}}
+    about = {"job": "compare", "name": name, "started": dated[1], "status": "complete"}
+    return {**about, "result": _told(page), "models": [], "pages": {"Report": name}}

@@ -43,7 +43,6 @@ _RANGES = (
     ("Pairs, F1", "pair", "f1"),
     ("Pairs, κ", "pair", "kappa"),
 )
-_LOW_KAPPA = 0.1
 _ROUNDING = 1e-9
 """Bounds that differ by less are equal."""
 
@@ -302,7 +301,7 @@ def _judge_table(title: str, figures: Sequence[Figure], agreement: Agreement) ->
     table = build_table(title, "Task", columns, cells)
     table.notes += [
         "The judge predicts, people are the reference. In brackets: the items with a consensus; those with at least "
-        "two votes, all equal.",
+        "two votes, all equal. A κ near 0 beside a high accuracy: nearly all items have one value, as by chance.",
         *_notes(agreement, figures),
     ]
     return table
@@ -361,19 +360,12 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
         notes.append("There is no interval where all resamples are equal, as where nobody differs.")
     if any(figure.metric == "macro_f1" for figure in figures):
         notes.append("The F1 of several equal values is the macro F1.")
-    kappas = [figure.value for figure in figures if figure.metric == "kappa" and figure.value is not None]
-    if any(abs(value) < _LOW_KAPPA for value in kappas):
-        notes.append(
-            "A κ near 0 beside a high accuracy: nearly all items have the same value, so that chance agrees as often."
-        )
     if len(fractions) > 1:
-        most = f"1 in {1 / max(fractions):,.0f}" if max(fractions) < 1 else "all"
-        rates = f"of some strata 1 in {1 / min(fractions):,.0f} items were drawn, of others {most}"
+        rates = f"of some strata only 1 in {1 / min(fractions):,.0f} items were drawn, and of others more"
         notes.append(
-            f"These figures are for the whole run: each item counts for those that it was drawn from; {rates}."
+            f"Figures of the whole run: each item counts for those that it was drawn from; {rates}."
             if agreement.weighted
-            else f"These figures are for the sample: each item counts once, although {rates}. "
-            "With --weighted they are for the whole run."
+            else f"Figures of the sample: each item counts once, but {rates}. --weighted gives those of the whole run."
         )
     counted = {
         "Items whose votes tie, in no consensus": sum(len(row.ties) for row in progress),

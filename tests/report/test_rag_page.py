@@ -76,7 +76,7 @@ def test_few_documents_cannot_show_a_difference() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0.000"), (-1e-11, "0.000"), (0.00036, "+0.0004"), (-0.00003, "−0.00003"), (-0.12, "−0.120")],
+    [(0.0, "0.000"), (-1e-11, "0.000"), (0.00036, "+0.0004"), (-0.0002, "−0.0002"), (-0.12, "−0.120")],
 )
 def test_a_difference_has_the_digits_that_it_needs(value: float, text: str) -> None:
     assert signed(value, 3) == text
@@ -144,4 +144,4 @@ def test_the_run_is_described_without_json(made: SyntheticRag) -> None:
         "config": {"seed": 0, "sample": None, "strip": False, "asked": {"a": {"model": "m", "n": 1}}},
     }
     run = text_of(parsed(made.page(info=info)).get_element_by_id("run"))
-    assert "seed0 sample– stripno askeda (model: m; n: 1)" in run
+    assert "seed0 sample– stripno askeda: model: m; n: 1" in run

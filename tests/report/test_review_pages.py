@@ -103,7 +103,7 @@ def test_the_page_begins_with_how_often_judges_and_people_agree() -> None:
     tree: Any = html.fromstring(page)
     (result,) = tree.find_class("result")
     assert result.text_content() == (
-        "QA correctness: the judge agrees with people on 100 % of 3 items, anna and ben with each other on 75 % "
-        "[25 %, 100 %]."
+        "QA correctness: judge and people agree on 100 % of 3 items, anna and ben agree on 75 % "
+        "[25 %, 100 %] of 4 items."
     )
     assert "multi-hop" in page and "made-up”" in page

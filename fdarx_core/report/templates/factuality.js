@@ -11,7 +11,6 @@
   const number = (value) => (value === null ? "–" : value.toFixed(2));
   const verdictName = (verdict) => data.verdicts[verdict][0];
   const label = (verdict) => `${data.verdicts[verdict][1]} ${verdictName(verdict)}`;
-  const datasets = new Set(data.items.map((item) => item.dataset)).size;
   let made = 0;
 
   /* Python counts characters and JavaScript counts UTF-16 units. The counts differ for characters above U+FFFF. */
@@ -50,7 +49,7 @@
       ...counts.map(([verdict, rows]) => element("span", `${data.verdicts[verdict][1]} ${rows} ${verdictName(verdict).toLowerCase()}`, `tag ${verdict}`)),
       flags && element("span", flags, "tag flagged"), item.terms[3] !== null && element("span", `FAS ${number(item.terms[3])}`, "tag"),
       item.outcome !== "answered" && element("span", item.outcome, "tag"),
-      ...[item.model, datasets > 1 && item.dataset, item.setting, item.type].filter(Boolean).map((name) => element("span", name, "tag")));
+      ...[item.model, data.items.some((one) => one.dataset !== item.dataset) && item.dataset, item.setting, item.type].filter(Boolean).map((name) => element("span", name, "tag")));
     const whole = element("details", "", "answered", element("summary", "", "", element("span", item.question, "ask"), element("br"), tags));
     whole.addEventListener("toggle", () => { if (whole.open && whole.children.length === 1) whole.append(body(item)); });
     return whole;
