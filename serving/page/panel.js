@@ -138,10 +138,13 @@ export class Panel {
     this.toPlace();
   }
 
-  /** Scrolls to the cited place, or to the passage. */
+  /** Scrolls to the passage, or to the cited place where that is further down. */
   toPlace() {
-    const place = /** @type {HTMLElement} */ (this.body.querySelector("mark") ?? this.body.querySelector(".here"));
-    const room = Math.max(24, (this.body.clientHeight - place.offsetHeight) / 3);
+    const here = /** @type {HTMLElement} */ (this.body.querySelector(".here"));
+    const cited = /** @type {HTMLElement | null} */ (here.querySelector("mark"));
+    const below = cited ? cited.getBoundingClientRect().bottom - here.getBoundingClientRect().top : 0;
+    const place = cited && below > this.body.clientHeight - 24 ? cited : here;
+    const room = place === here ? 24 : Math.max(24, (this.body.clientHeight - place.offsetHeight) / 3);
     this.body.scrollTop += place.getBoundingClientRect().top - this.body.getBoundingClientRect().top - room;
   }
 }
