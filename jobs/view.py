@@ -14,7 +14,7 @@ from jobs.output import print_json, tell_result
 
 
 def view(folder: str, /, *, config: Annotated[JobConfig | None, Parameter(name="*")] = None) -> int:
-    """Write one page over all runs and comparisons of a folder, newest first, each with its result.
+    """Write one page over all runs, reviews and comparisons of a folder, newest first, each with its result.
 
     The page is index.html in this folder, with links to the pages of the runs: the folder can be published as static
     files.

@@ -262,8 +262,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 FLIPS = 10_000
 """Default number of permutations."""
-_TIE = 1e-12
-"""Differences that are closer to each other than this are equal except for rounding."""
+_TIE = 1e-9
+"""Differences that are closer to each other than this are equal except for rounding, and for what Ragas adds."""
 
 
 def paired_differences(

@@ -88,8 +88,8 @@ def interval_note(estimates: Iterable[Estimate], clusters: str) -> str:
         return f"No intervals: they need two {clusters} at least."
     if number < 2:  # the interval of a value with one cluster covers only what missing values could be
         return f"Intervals: 95 %, bootstrap over {clusters}, with each missing verdict counted as wrong and as right."
-    few = f" With fewer than {FEW_CLUSTERS} they are too narrow." if number < FEW_CLUSTERS else ""
-    return f"Intervals: 95 %, bootstrap over {clusters} (up to {number:,}).{few}"
+    few = f". Only {number:,} {clusters}: these intervals are too narrow" if number < FEW_CLUSTERS else ""
+    return f"Intervals: 95 %, bootstrap over {clusters}{few or f' (up to {number:,})'}."
 
 
 def unscored_notes(estimates: Sequence[Estimate], what: str, where: str) -> list[str]:

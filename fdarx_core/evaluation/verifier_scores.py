@@ -195,7 +195,7 @@ def engine_table(engine: str, figures: Sequence[Figure]) -> ResultTable:
     return build_table(f"{engine} on marked pairs", "source", columns, cells, "texts")
 
 
-NOT_MEASURED = "It was not measured on marked pairs; `fdarx verify --pairs FILE --engine NAME --out FILE` does that."
+NOT_MEASURED = "How often it is right was not measured; `fdarx verify --pairs FILE --engine NAME` does that."
 
 
 def read_engine_scores(file: Location) -> dict[str, Any]:

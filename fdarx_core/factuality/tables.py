@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fdarx_core.evaluation.tables import ResultTable, build_table, select
+from fdarx_core.evaluation.tables import SETTING_TITLES, ResultTable, build_table, select
 from fdarx_core.evaluation.verifier_scores import measured_note
 from fdarx_core.factuality.correlations import FULL, NO_RETRIEVAL, correlations, threshold_name
 from fdarx_core.factuality.figures import (
@@ -88,7 +88,8 @@ def tables(
     for table in judged:
         table.notes += engine_notes(rows.method)
     overlap = _by_model("Table 1. ROUGE-L by dataset", figures, [("ROUGE-L", "rouge_l")])  # Source: FAS Table 1
-    return [table for table in (overlap, *judged, flags_table(figures)) if table.rows]
+    found = (overlap, *judged, flags_table(figures))  # those of nothing but 0 are left out
+    return [table for table in found if any(one and one.value for _, row in table.rows for one in row)]
 
 
 def engine_notes(method: ScoringMethod) -> list[str]:
@@ -122,7 +123,7 @@ def fas_table(figures: Sequence[Figure], method: ScoringMethod) -> ResultTable:
 
 
 def _low_name(figure: Figure) -> str:
-    where = joined(_model(figure), "" if figure.keys["dataset"] == ALL else figure.keys["dataset"])
+    where = joined(name_of(figure), "" if figure.keys["dataset"] == ALL else figure.keys["dataset"])
     return f"{where} ({figure.metric} {figure.value:.2f})"
 
 
@@ -131,7 +132,7 @@ def types_table(figures: Sequence[Figure], differences: Sequence[Difference], me
     typed = [figure for figure in figures if figure.keys["type"] != ALL]
     named = [figure for figure in typed if figure.keys["dataset"] != ALL] or typed
     columns = _by_dataset(named, [*_shares(method), *DECIDED, ("ROUGE-L", "rouge_l"), (fas_title(method), method.fas)])
-    cells: Cells = [(joined(_model(figure), figure.keys["type"]), _key(figure), figure) for figure in named]
+    cells: Cells = [(joined(name_of(figure), figure.keys["type"]), _key(figure), figure) for figure in named]
     table = build_table("Question types", "Model and type", columns, cells, CLUSTERS)
     shown = {key for *_, key in columns}
     between = [difference for difference in differences if "type" in difference.first and _key(difference) in shown]
@@ -146,7 +147,7 @@ def differences_table(differences: Sequence[Difference], method: ScoringMethod) 
     kept = [difference for difference in differences if "model" in difference.first]
     columns = _by_dataset(kept, [("ROUGE-L", "rouge_l"), *_shares(method), *DECIDED, (fas_title(method), method.fas)])
     cells: Cells = [
-        (joined(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
+        (set_name(f"{one.first['model']} − {one.second['model']}", one.keys["setting"]), _key(one), one) for one in kept
     ]
     return build_table("Differences between models", "Models", columns, cells, CLUSTERS)
 
@@ -210,7 +211,7 @@ def flags_table(figures: Sequence[Figure]) -> ResultTable:
     """Return the share of answers with a safety flag, by kind; flags are not part of FAS. Source: FAS §3.2."""
     columns = [(*FLAGS[kind], flag_metric(kind)) for kind in FLAGS]
     kept = select(figures, dataset=ALL, type=ALL)
-    cells: Cells = [(_model(figure), figure.metric, figure) for figure in kept]
+    cells: Cells = [(name_of(figure), figure.metric, figure) for figure in kept]
     return build_table("Safety flags: share of answers", "Model", columns, cells, CLUSTERS)
 
 
@@ -246,9 +247,15 @@ def joined(*names: str) -> str:
     return " · ".join(filter(None, names))
 
 
+def set_name(model: str, setting: str) -> str:
+    """Return the name of the answers of a model in a setting, which is named as in evaluations: "Retrieved by bm25"."""
+    name, _, retriever = setting.partition("/")
+    return joined(model, f"{SETTING_TITLES[name]} {retriever}".rstrip() if name in SETTING_TITLES else setting)
+
+
 def _by_model(title: str, figures: Sequence[Figure], named: Named) -> ResultTable:
     kept = select(figures, type=ALL)
-    cells: Cells = [(_model(figure), _key(figure), figure) for figure in kept]
+    cells: Cells = [(name_of(figure), _key(figure), figure) for figure in kept]
     return build_table(title, "Model", _by_dataset(kept, named), cells, CLUSTERS)
 
 
@@ -296,8 +303,9 @@ def _group(figure: Figure) -> tuple[str, str, str]:
     return figure.keys["dataset"], figure.keys["type"], figure.keys["model"]
 
 
-def _model(figure: Figure) -> str:
-    return joined(figure.keys["model"], figure.keys["setting"])
+def name_of(figure: Figure) -> str:
+    """Return the name of the answers that a figure is of."""
+    return set_name(figure.keys["model"], figure.keys["setting"])
 
 
 DECIDED = [("Decided", "decided")]

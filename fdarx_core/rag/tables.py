@@ -10,7 +10,7 @@ from fdarx_core.llm.model import BASELINE
 from fdarx_core.rag.strategies import ABLATIONS
 from fdarx_core.records import Estimate, Figure, RagUsage
 
-CLUSTERS = "groups of questions on one document"
+CLUSTERS = "documents"
 CONTEXT_METRICS = (("Context precision", "context_precision"), ("Context recall", "context_recall"))
 SIMILARITY_METRICS = (
     ("BERTScore", "precision", "bert_precision"),

@@ -12,6 +12,7 @@ from zlib import Z_SYNC_FLUSH, compressobj
 import orjson
 
 from fdarx_core.factuality.scores import ScoringMethod, class_of
+from fdarx_core.factuality.tables import set_name
 from fdarx_core.records import CheckedAnswer, Claim, ClaimVerdict, Evidence, FactualityScore, PairVerdict, SafetyFlag
 from fdarx_core.report.page_engine import PAGE_STYLES, PAGE_WORDS, readable
 from fdarx_core.report.samples import join_places
@@ -205,7 +206,7 @@ def _item(scored: ScoredAnswer, method: ScoringMethod) -> dict[str, Any]:
             statements.append([readable(pair.kind), texts[pair.number], verdict, _short(share), reason])
     flag_names = PAGE_WORDS["safety_flags"]
     return {
-        "id": answer.id, "model": answer.model, "dataset": answer.dataset, "setting": answer.setting,
+        "id": answer.id, "model": answer.model, "dataset": answer.dataset, "setting": set_name("", answer.setting),
         "type": answer.type, "question": answer.question, "drug": answer.drug, "set_id": answer.set_id,
         "outcome": answer.outcome,
         "spans": spans_of(answer.answer, scored.claims, scored.flags),

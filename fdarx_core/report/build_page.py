@@ -122,12 +122,13 @@ def length_bars(name: str, lengths: Counter[int], unit: str, rows: str) -> Figur
     end = top // width * width + width
     if beyond := lengths.total() - sum(count for _, _, count, _ in bins):
         bins.append((end, end + width, beyond, f"{end} or more"))
+    rest = f" The last bar has all {rows} with {end:,} {unit} or more." * bool(beyond)
     low, middle, high = (quantile(lengths, share) for share in (0.25, 0.5, 0.75))
     spread = f"{low} to {high}; the median is {middle}, the most {max(lengths, default=0):,}"
     numbers = [(title, count) for _, _, count, title in bins]
     header = [unit.capitalize(), rows.capitalize()]
     return FigurePanel.worded(
-        name, charts.histogram(bins, unit, rows), header, numbers, spread=spread, without=lengths[0]
+        name, charts.histogram(bins, unit, rows), header, numbers, spread=spread, without=lengths[0], rest=rest
     )
 
 
@@ -135,6 +136,8 @@ def _flow_panel(name: str, title: str, stages: Sequence[StageCount], what: str, 
     kept, first = stages[-1].kept, stages[0].rows_in
     share = f" ({kept / first:.1%})" if first else ""
     note = f"{kept:,} of {first:,} {what}{share}. Rejected rows are grey, with their reasons."
+    if any(stage.stage == "twins" for stage in stages):
+        note += " A twin is the answerable question with which a refusal question was written."
     rows = [(flow.nodes[source].label, flow.nodes[target].label, rows) for source, target, rows in flow.links]
     return FigurePanel(name, title, note, charts.sankey(flow), ["From", "To", "Rows"], rows, wide=True)
 
@@ -156,7 +159,7 @@ def first_lines(info: Mapping[str, Any], counts: BuildCounts) -> list[str]:
             if counts.sections[code] >= least and not counts.asked_labels[code, ANY_TYPE]
         ]
         if unasked:
-            lines.append(f"No question is about {listed(unasked)}.")
+            lines.append(f"No question has a gold passage in {listed(unasked)}. Refusal questions have none at all.")
     return lines
 
 

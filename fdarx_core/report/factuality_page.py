@@ -12,8 +12,8 @@ from fdarx_core.factuality.correlations import AGAINST, FULL
 from fdarx_core.factuality.figures import ALL, flag_metric
 from fdarx_core.factuality.safety import safety_counts, safety_sentence
 from fdarx_core.factuality.scores import ScoringMethod
-from fdarx_core.factuality.tables import Summary, configuration_name, engine_notes, fas_title, joined, of_run
-from fdarx_core.records import Estimate, FactualityScore, Figure
+from fdarx_core.factuality.tables import Summary, configuration_name, engine_notes, fas_title, name_of, of_run, set_name
+from fdarx_core.records import Difference, Estimate, FactualityScore, Figure
 from fdarx_core.report.answer_viewer import (
     BY_RULES,
     VERDICTS,
@@ -80,7 +80,7 @@ class AnswerTally:
     @property
     def settings(self) -> list[str]:
         """The settings that have a name."""
-        return list(dict.fromkeys(setting for _, setting in self.answers if setting))
+        return list(dict.fromkeys(set_name("", setting) for _, setting in self.answers if setting))
 
     def of_verdict(self, verdict: str) -> int:
         """Return the claims of all models with a verdict."""
@@ -143,9 +143,9 @@ def shares(tally: AnswerTally) -> FigurePanel | None:
     ]
     return FigurePanel.worded(
         "verdicts",
-        bars([joined(*place) for place in places], series, "parts", "of claims"),
+        bars([set_name(*place) for place in places], series, "parts", "of claims"),
         ["Model", "Answers", "Claims", *(one.name for one in series)],
-        [[joined(*place), tally.answers[place], sum(claims), *claims] for place, claims in counts],
+        [[set_name(*place), tally.answers[place], sum(claims), *claims] for place, claims in counts],
         legend=[(f"{VERDICTS[kind]['sign']} {VERDICTS[kind]['name']}", VERDICTS[kind]["color"]) for kind in kinds],
     )
 
@@ -213,23 +213,24 @@ def factuality_sentence(summary: Summary, method: ScoringMethod) -> str:
     if len(supported) > 2:
         most, least = (max(rows, key=lambda one: one.value or 0.0) for rows in (supported, contradicted))
         said = (
-            f"Of {len(supported)} sets of answers, the evidence supports most in {_set_name(most)}: {percent(most)} of "
-            f"the decided claims in the mean answer; it contradicts most in {_set_name(least)}: {percent(least)}"
+            f"Of {len(supported)} sets of answers, the evidence supports most in {name_of(most)}: {percent(most)} of "
+            f"the decided claims in the mean answer; it contradicts most in {name_of(least)}: {percent(least)}"
         )
     else:
         said = "; ".join(
-            f"{_set_name(one)}: the evidence supports {percent(one)} and contradicts {percent(other)} of the decided "
+            f"{name_of(one)}: the evidence supports {percent(one)} and contradicts {percent(other)} of the decided "
             "claims in the mean answer"
             for one, other in zip(supported, contradicted, strict=True)
         )
     pairs = [one for one in select(summary.differences, f"contra@{method.k}", **whole) if "model" in one.first]
     rate = "share of contradicted claims"
-    compared = difference_sentence(pairs, lambda side: side["model"], f"has a higher {rate}", rate)
+
+    def where(one: Difference) -> str:
+        setting = set_name("", one.keys.get("setting", ""))
+        return f"in the setting “{setting}”" if setting else ""
+
+    compared = difference_sentence(pairs, lambda side: side["model"], f"has a higher {rate}", rate, where)
     return f"{said or 'No claim is decided'}. {compared}".strip()
-
-
-def _set_name(one: Figure) -> str:
-    return joined(one.keys["model"], one.keys["setting"])
 
 
 def factuality_page(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any, TypeVar
 import orjson
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fdarx_core.evaluation.tables import MISSING, ResultTable, interval
 from fdarx_core.labels.loinc import SECTION_NAMES
@@ -173,7 +174,7 @@ def _environment() -> Environment:
     made.filters.update(
         number="{:,}".format,
         percent=lambda share: f"{share:.1%}" if share == 0 or share >= 0.0005 else "< 0.1%",
-        formatted=lambda value: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
+        formatted=_formatted,
         decimal=_decimal,
         signed=signed,
         plural=plural,
@@ -182,6 +183,7 @@ def _environment() -> Environment:
         readable=readable,
         explained=_explained,
         embedded=_embedded,
+        coded=lambda line: Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(line)))),
     )
     return made
 
@@ -195,6 +197,15 @@ def _explained(name: str) -> str | Markup:
     titles = {kind.abbreviation: f"{kind.title} questions" for kind in QUESTION_TYPES.values()}
     meaning = PAGE_WORDS["explanations"].get(name) or titles.get(name)
     return Markup('<abbr title="{}">{}</abbr>').format(meaning, name) if meaning else name
+
+
+def _formatted(value: Any) -> str:
+    """Return a value of run.json as text; one that was not given is "–"."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {_formatted(one)}" for name, one in value.items()) or MISSING
+    if isinstance(value, list):
+        return ", ".join(map(_formatted, value)) or MISSING
+    return {"": MISSING, "None": MISSING, "True": "yes", "False": "no"}.get(str(value), str(value))
 
 
 def _moment(iso: str) -> str:
@@ -235,8 +246,9 @@ def value_and_interval(estimate: Estimate | None, written: Callable[[float], str
 
 
 def signed(value: float, digits: int = 2) -> str:
-    """Return a difference as text: "+0.12", "−0.12"."""
-    return f"{'+' if value > 0 else '−' if value < 0 else ''}{abs(value):.{digits}f}"
+    """Return a difference as text, "+0.12", "−0.12"; one that would be 0.00 has as many digits as it needs."""
+    form = f".{digits}f" if abs(value) < 1e-9 or round(abs(value), digits) else ".1g"
+    return f"{'+' if value > 1e-9 else '−' if value < -1e-9 else ''}{abs(value):{form}}"
 
 
 def by_significance(differences: Iterable[Difference]) -> list[Difference]:

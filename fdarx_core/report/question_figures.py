@@ -5,6 +5,7 @@ The figures also have who wrote and judged the questions.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -259,6 +260,6 @@ def wording_of(question: QuestionAnswer) -> str:
         return question.template
     text = question.question
     if question.drug_name:
-        text = text.replace(question.drug_name, "{drug}")
+        text = re.sub(re.escape(question.drug_name), "{drug}", text, flags=re.IGNORECASE)
     words = text.split()
     return " ".join(words[:OPENING_WORDS]) + ("\N{NO-BREAK SPACE}…" if len(words) > OPENING_WORDS else "")

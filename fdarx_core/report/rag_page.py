@@ -51,7 +51,11 @@ def rag_sentence(differences: Sequence[Difference], names: ComparisonNames) -> s
     whole = [one for one in select(differences, postprocess=names.main) if one.first["strategy"] not in ABLATIONS]
     metric = next((name for name in METRIC_NAMES if select(whole, name)), "")
     rate, compared = METRIC_NAMES.get(metric, "").lower(), select(whole, metric)
-    return difference_sentence(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
+    said = difference_sentence(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
+    documents = max((one.clusters for one in compared), default=0)
+    least = 2.0 ** (1 - documents)  # of all ways to swap the results on each document, two are the most extreme
+    few = f" With {documents:,} documents no difference can be shown: p is at least {least:.2g}, before its correction."
+    return f"{said}{few * (least * len(compared) >= SIGNIFICANT)}"
 
 
 def rag_page(
@@ -90,21 +94,20 @@ def rag_page(
         sample = {"name": title, "answer": row, "parts": parts, "score": known.get(_key(row))}
         shown[row.question_id].append(sample)
     usage_titles = row_names(((usage.strategy, usage.model) for usage in usages), names)
-    order = list(usage_titles)
+    order, used = list(usage_titles), {figure.keys["strategy"] for figure in figures}
+    tables = paper_tables(figures, by_retriever, names)
     return render_page(
         "rag.html.j2",
         info=info,
         result=rag_sentence(differences, names),
         took=duration(info),
         questions=len(questions),
-        strategies=list(dict.fromkeys(names.title(figure.keys["strategy"]) for figure in figures)),
+        compared=(len(used - ABLATIONS.keys()), len(used & ABLATIONS.keys())),
         models=list(dict.fromkeys(one.keys["model"] for one in figures)),
         judge=names.judge,
         judged_by=judge_note(names.judge),
         failed=sum(one.failed for one in usages),
-        tables=[
-            TableBlock(name, table, rivals=True) for name, table in paper_tables(figures, by_retriever, names).items()
-        ],
+        tables=[TableBlock(name, table, rivals=True) for name, table in tables.items() if name != "contexts-table"],
         figure=contexts(figures, names),
         names=names,
         metric_names=METRIC_NAMES,

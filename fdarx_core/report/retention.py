@@ -160,8 +160,7 @@ def label_lines(node: Node) -> list[str]:
     """Return the label of a node in lines; the rows of a kept node are on a line of their own."""
     if node.kind == "kept":
         return [node.label, f"{node.rows:,}"]
-    *before, last = wrap(node.label, LABEL_WIDTH)
-    return [*before, f"{last} {node.rows:,}"]
+    return wrap(f"{node.label} {node.rows:,}", LABEL_WIDTH)
 
 
 TOO_MANY = 0.1

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fdarx_core.report.page_engine import TableBlock, group_name, render_page
-from fdarx_core.review.agreement import TIE, UNDECIDED, Agreement, agreement_tables
+from fdarx_core.evaluation.tables import select
+from fdarx_core.report.page_engine import TableBlock, group_name, plural, render_page
+from fdarx_core.report.result_sentences import percent
+from fdarx_core.review.agreement import ALL, TIE, UNDECIDED, Agreement, agreement_tables
 from fdarx_core.review.agreement_metrics import AnnotatedItem
 from fdarx_core.review.tasks import REVIEW_TASKS, UNSURE, pieces_of
 
@@ -60,6 +62,17 @@ def _item(annotated: AnnotatedItem, texts: dict[str, int]) -> dict[str, Any]:
     }
 
 
+def agreement_sentence(found: Agreement) -> str:
+    """Return for each task how often judges and people agree, over all judges, and each two people."""
+    said: dict[str, dict[str, str]] = {}
+    for one in select(found.figures, "accuracy", type=ALL):  # the last ones of a task are of all judges
+        if one.value is not None and one.keys["between"] in ("consensus", "pair"):
+            who = (one.keys["who"] or "judge, people").replace(", ", " and ")
+            of_task = said.setdefault(REVIEW_TASKS[one.keys["task"]].title, {})
+            of_task[who] = f"{who} agree on {percent(one)} of {plural(one.rows, 'item')}"
+    return " ".join(f"{task}: {', '.join(parts.values())}." for task, parts in said.items())
+
+
 def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
     """Return the page. `info` is review.json.
 
@@ -79,7 +92,9 @@ def agreement_page(info: Mapping[str, Any], found: Agreement) -> str:
     return render_page(
         "review_report.html.j2",
         info={name: value for name, value in info.items() if name not in ("strata", "versions")},
+        result=agreement_sentence(found),
         versions=info.get("versions", {}),
+        group_name=group_name,
         strata=info.get("strata", ()),
         found=found,
         judged=any(one.item.decision for one in found.voted),

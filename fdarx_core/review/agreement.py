@@ -294,7 +294,7 @@ def _annotators_table(agreement: Agreement) -> ResultTable:
 def _judge_table(title: str, figures: Sequence[Figure], agreement: Agreement) -> ResultTable:
     together = (("Consensus", "consensus"), ("Unanimous", "unanimous"))
     cells = [
-        (f"{name}, {_count(row, 'consensus')}/{_count(row, 'unanimous')}", (between, metric), figure)
+        (f"{name} ({_count(row, 'consensus')}; {_count(row, 'unanimous')})", (between, metric), figure)
         for name, row in _rows(figures).items()
         for _, between in together
         for _, metric in _COEFFICIENTS
@@ -303,8 +303,8 @@ def _judge_table(title: str, figures: Sequence[Figure], agreement: Agreement) ->
     columns = [(group, name, (between, metric)) for group, between in together for name, metric in _COEFFICIENTS]
     table = build_table(title, "Task", columns, cells)
     table.notes += [
-        "The judge predicts, people are the reference. After each name: items with a consensus / items with at least "
-        "two votes, all equal.",
+        "The judge predicts, people are the reference. In brackets: the items with a consensus; those with at least "
+        "two votes, all equal. A κ near 0 beside a high accuracy: nearly all items have one value, as by chance.",
         *_notes(agreement, figures),
     ]
     return table
@@ -364,16 +364,16 @@ def _notes(agreement: Agreement, figures: Sequence[Figure]) -> list[str]:
     if any(figure.metric == "macro_f1" for figure in figures):
         notes.append("The F1 of several equal values is the macro F1.")
     if len(fractions) > 1:
-        rates = f"of strata, 1 in {1 / min(fractions):,.0f} to 1 in {1 / max(fractions):,.0f} items were drawn"
+        rates = f"of some strata only 1 in {1 / min(fractions):,.0f} items were drawn, and of others more"
         notes.append(
-            f"Figures of the whole run: each item counts for those that it was drawn from ({rates})."
+            f"Figures of the whole run: each item counts for those that it was drawn from; {rates}."
             if agreement.weighted
-            else f"Figures of the sample: each item counts once ({rates}; with --weighted they are of the whole run)."
+            else f"Figures of the sample: each item counts once, but {rates}. --weighted gives those of the whole run."
         )
     counted = {
         "Items whose votes tie, in no consensus": sum(len(row.ties) for row in progress),
         "Items whose adjudicated value is the consensus": sum(row.adjudicated for row in progress),
-        "Marks “unsure”, in no figure": sum(row.unsure for row in progress),
+        "Votes “unsure”, which are in no figure": sum(row.unsure for row in progress),
         "Items on which the judge reached no decision, in none of its figures": sum(
             row.undecided for row in progress if row.undecided < row.judged
         ),

@@ -39,4 +39,4 @@ def test_a_table_leaves_out_columns_without_a_value_and_keeps_every_row() -> Non
     table = build_table("T", "Model", [("G", "X", "x"), ("G", "Y", "y"), ("G", "Z", "z")], cells, "drugs")
     assert table.columns == [("G", "X")]
     assert table.rows == [("a", [cells[0][2]]), ("b", [None])]
-    assert table.notes == ["Intervals: 95 %, bootstrap over drugs (up to 3). With fewer than 40 they are too narrow."]
+    assert table.notes == ["Intervals: 95 %, bootstrap over drugs. Only 3 drugs: these intervals are too narrow."]

@@ -121,7 +121,10 @@ def test_one_dataset_without_a_name_is_all_answers(made: MadeRows) -> None:
 
 def test_settings_are_named_beside_their_model(made: MadeRows) -> None:
     rows = replace(made.rows, scores=[replace(one, setting="oracle") for one in made.scores])
-    assert names(titled(summarize(rows, seed=0, resamples=20), "Table 1")) == ["good · oracle", "poor · oracle"]
+    assert names(titled(summarize(rows, seed=0, resamples=20), "Table 1")) == [
+        "good · Oracle passages",
+        "poor · Oracle passages",
+    ]
 
 
 def test_metrics_json_has_what_it_promises(made: MadeRows, whole: Summary) -> None:

@@ -37,7 +37,7 @@ def test_run_json_and_the_page_have_the_numbers_of_each_split(split_build: Path)
     assert count(info["questions"]) == len(asked)
     page = (split_build / "report.html").read_text()
     assert f"The test split has {len(asked) - len(dev)} of these questions" in page
-    assert f"The dev split has {len(dev)} questions on 1 of the labels" in page
+    assert f"The dev split has {len(dev)} questions, on 1 label: all labels of 1 drug." in page
     assert 'data-field="split"' in (split_build / "questions.html").read_text()
 
 

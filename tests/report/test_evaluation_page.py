@@ -472,11 +472,16 @@ def test_one_page_lists_the_runs_of_a_folder(run: RunDirectory, page: str, tmp_p
     asked = [{"endpoint": name, "task": "x"} for name in (*MODELS, "the judge")]
     info = json.loads((evaluation / "run.json").read_text())
     (evaluation / "run.json").write_text(json.dumps({**info, "cells": [{"model": "steady-70b"}], "asked": asked}))
+    (tmp_path / "people").mkdir()
+    review = {"format": 1, "digest": "d", "annotators": ["anna"], "tasks": [], "written": "2021-01-01T00:00:00+00:00"}
+    (tmp_path / "people/review.json").write_text(json.dumps(review))
+    (tmp_path / "people/agreement.html").write_text('<p class="result">They agree.</p>')
     text, runs = runs_page(Location(str(tmp_path)))
     tree = parsed(text)
-    assert tree.findtext(".//h1") == f"3 runs in the folder “{tmp_path.name}”"
+    assert tree.findtext(".//h1") == f"2 runs, 1 review and 1 comparison in the folder “{tmp_path.name}”"
     about = [" ".join(one.text_content().split()) for one in tree.iter("article")]
-    assert runs == len(about) == 3
+    assert runs == len(about) == 4
+    assert about[-2] == "people Review by people · 1 January 2021, 00:00 UTC They agree. Report"
     assert about[-1].startswith("an evaluation Evaluation · 1 January 2020, 00:00 UTC · running · steady-70b ")
     assert "small: <b> supports 50 %." in next(one for one in about if one.startswith("night/facts"))
     links = [one.get("href") for one in tree.iter("a")]

@@ -82,6 +82,7 @@ def test_a_wording_is_the_template_or_the_first_words(counts: BuildCounts) -> No
     }  # fmt: skip
     nameless = question("q4", "factual", "a", [0], drug_name="")
     assert wording_of(nameless) == "What is it?"
+    assert wording_of(replace(nameless, question="For KELDRIVA, what?", drug_name="Keldriva")) == "For {drug}, what?"
 
 
 def test_a_difficulty_is_named(counts: BuildCounts) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from lxml import html as lxml_html
 
+from fdarx_core.report.page_engine import signed
 from tests.report.synthetic_rag import WHAT, SyntheticRag
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror=alert(2)> & "dose" < 5 mg\' {{ 7 * 7 }}'
@@ -56,8 +57,29 @@ def test_tables_hold_the_figures(made: SyntheticRag, page: str) -> None:
         one for one in made.results()["figures"]
         if (one.keys["strategy"], one.keys["postprocess"], one.metric) == ("hyde", "rerank", "context_precision")
     )  # fmt: skip
-    rows = {text_of(row[0]): row for row in parsed(page).get_element_by_id("contexts-table").xpath(".//tbody/tr")}
-    assert text_of(rows["HyDE(24)"][1]) == f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+    table = parsed(page).get_element_by_id("contexts-by-postprocessing-table")
+    rows = {text_of(row[0]): row for row in table.xpath(".//tbody/tr")}
+    header = [text_of(cell) for cell in table.xpath(".//thead/tr[2]/th")]
+    at = header.index(WHAT.postprocess_title("rerank"))
+    assert text_of(rows["HyDE(24)"][at]) == f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+    assert text_of(parsed(page).get_element_by_id("tables")).count("The interval is below each value") == 1
+
+
+def test_the_title_counts_ablations_apart(page: str) -> None:
+    assert text_of(parsed(page).find(".//h1")) == "5 strategies and 2 ablations on 30 questions"
+
+
+def test_few_documents_cannot_show_a_difference() -> None:
+    result = parsed(SyntheticRag(questions=15).page()).find_class("result")
+    assert "no difference can be shown: p is at least" in text_of(result[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.000"), (-1e-11, "0.000"), (0.00036, "+0.0004"), (-0.0002, "−0.0002"), (-0.12, "−0.120")],
+)
+def test_a_difference_has_the_digits_that_it_needs(value: float, text: str) -> None:
+    assert signed(value, 3) == text
 
 
 def test_figure_and_differences_and_usage(page: str) -> None:
@@ -114,3 +136,12 @@ def test_unverified_statements_have_a_tag(made: SyntheticRag) -> None:
     shown = {text_of(one) for one in found}
     tagged = "Verified by FDARx: it is safe. unverified Clean it [1]. It is <b>blue</b>. unverified"
     assert f"Answer {tagged}" in shown and shown <= {f"Answer {tagged}", "Answer (none)"}
+
+
+def test_the_run_is_described_without_json(made: SyntheticRag) -> None:
+    info = {
+        **made.results()["info"],
+        "config": {"seed": 0, "sample": None, "strip": False, "asked": {"a": {"model": "m", "n": 1}}},
+    }
+    run = text_of(parsed(made.page(info=info)).get_element_by_id("run"))
+    assert "seed0 sample– stripno askeda: model: m; n: 1" in run

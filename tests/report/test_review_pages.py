@@ -55,7 +55,7 @@ def test_a_review_without_votes_says_so() -> None:
 
 def test_tables_have_the_rows_of_the_paper() -> None:
     found = measure_agreement(*simulated(n=30), resamples=20)
-    assert [name.rpartition(", ")[0] for name, _ in agreement_tables(found)[0].rows] == [
+    assert [name.rpartition(" (")[0] for name, _ in agreement_tables(found)[0].rows] == [
         "Relevance",
         "Relevance, 3 values",
         "Category",
@@ -64,7 +64,7 @@ def test_tables_have_the_rows_of_the_paper() -> None:
     tasks = ("QA correctness", "Question quality", "Answer grade", "Claim verdict", "Safety flag")
     wanted = [f"{task}, {row}" for task in (*tasks, "Answer of the service") for row in (*types, "3 values")]
     wanted = [row for row in wanted if "3" not in row or row.startswith(("Answer grade", "Claim"))]
-    assert [name.rpartition(", ")[0] for name, _ in agreement_tables(found)[1].rows] == wanted
+    assert [name.rpartition(" (")[0] for name, _ in agreement_tables(found)[1].rows] == wanted
     people = ["Relevance", "Relevance, 3 values", "Category", *wanted]
     assert [name for name, _ in agreement_tables(found)[2].rows] == people
 
@@ -75,7 +75,7 @@ def test_judges_have_rows_of_their_own_beside_that_of_all() -> None:
         items, [vote for one in items for vote in votes(one, {"anna": "correct", "ben": "correct"})]
     )
     names = [name for name, _ in agreement_tables(found)[1].rows]
-    assert names[:3] == ["Answer grade, llm, 2/2", "Answer grade, rule, 1/1", "Answer grade, 3/3"]
+    assert names[:3] == ["Answer grade, llm (2; 2)", "Answer grade, rule (1; 1)", "Answer grade (3; 3)"]
     assert [name for name, _ in agreement_tables(found)[2].rows] == ["Answer grade", "Answer grade, 3 values"]
 
 
@@ -87,9 +87,23 @@ def test_tables_say_what_is_in_no_figure() -> None:
         *votes(items[2], {"anna": "correct", "ben": "incorrect"}),
     ]
     text = table_text(agreement_tables(measure_agreement(items, given))[1])
-    assert "QA correctness, 1/0" in text
+    assert "QA correctness (1; 0)" in text
     assert "Items whose votes tie, in no consensus: 1." in text
     assert "Items on which the judge reached no decision, in none of its figures: 1." in text
     assert "Votes of the whole review given with the judge's decision in view, counted: 1." in text
     ranges = agreement_tables(measure_agreement(items, given))[2]
     assert [entry.value if entry else None for entry in ranges.rows[0][1]][:2] == [0, 1]
+
+
+def test_the_page_begins_with_how_often_judges_and_people_agree() -> None:
+    items = [item(name, type="multihop") for name in "abcd"]
+    said = [*votes(items[0], {"anna": "correct", "ben": "incorrect"})]
+    said += [vote for one in items[1:] for vote in votes(one, {"anna": "correct", "ben": "correct"})]
+    page = agreement_page(INFO, measure_agreement(items, said))
+    tree: Any = html.fromstring(page)
+    (result,) = tree.find_class("result")
+    assert result.text_content() == (
+        "QA correctness: judge and people agree on 100 % of 3 items, anna and ben agree on 75 % "
+        "[25 %, 100 %] of 4 items."
+    )
+    assert "multi-hop" in page and "made-up”" in page

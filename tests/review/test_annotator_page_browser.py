@@ -135,6 +135,14 @@ def test_answers_outlive_a_reload_and_each_annotator_has_their_own(page: Page, r
     expect(page.locator("#counted")).to_have_text(f"0 of {ITEMS} answered")
 
 
+def test_the_evidence_is_above_the_choices_on_a_phone(page: Page, review: Review) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, review, "anna")
+    tops = [page.locator(f"#{name}").bounding_box() for name in ("question", "context", "choices")]
+    assert sorted(one["y"] for one in tops if one) == [one["y"] for one in tops if one]
+    assert "main" not in (page.locator("#save").get_attribute("class") or "")
+
+
 def test_undo_takes_back_one_answer_after_the_other(page: Page, review: Review, tmp_path: Path) -> None:
     visit(page, review, "anna")
     for key in ("1", "2", "p", "1", "u"):

@@ -47,9 +47,9 @@
     const flags = item.flags.length ? `⚑ ${item.flags.length} ${item.flags.length === 1 ? "flag" : "flags"}` : "";
     const tags = element("span", "", "tags",
       ...counts.map(([verdict, rows]) => element("span", `${data.verdicts[verdict][1]} ${rows} ${verdictName(verdict).toLowerCase()}`, `tag ${verdict}`)),
-      flags && element("span", flags, "tag flagged"), item.terms[3] !== null && element("span", `FAS [${data.similarity}] ${number(item.terms[3])}`, "tag"),
+      flags && element("span", flags, "tag flagged"), item.terms[3] !== null && element("span", `FAS ${number(item.terms[3])}`, "tag"),
       item.outcome !== "answered" && element("span", item.outcome, "tag"),
-      ...[item.model, item.dataset, item.setting, item.type].filter(Boolean).map((name) => element("span", name, "tag")));
+      ...[item.model, data.items.some((one) => one.dataset !== item.dataset) && item.dataset, item.setting, item.type].filter(Boolean).map((name) => element("span", name, "tag")));
     const whole = element("details", "", "answered", element("summary", "", "", element("span", item.question, "ask"), element("br"), tags));
     whole.addEventListener("toggle", () => { if (whole.open && whole.children.length === 1) whole.append(body(item)); });
     return whole;

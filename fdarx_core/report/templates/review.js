@@ -54,10 +54,11 @@
     byId("question").textContent = item.question;
     byId("gold-row").hidden = !item.gold;
     byId("gold").textContent = item.gold;
-    byId("answer-row").hidden = item.answer === null;
+    const whole = Boolean(task.statement) && item.statement === item.answer;
+    byId("answer-row").hidden = item.answer === null || whole;
     byId("answer").textContent = item.answer || "(an empty answer)";
     byId("statement-row").hidden = !task.statement;
-    byId("statement-name").textContent = task.statement;
+    byId("statement-name").textContent = task.statement + (whole ? ", the whole answer" : "");
     byId("statement").textContent = item.statement;
     byId("marks-row").hidden = !item.marks.length;
     byId("marks").textContent = item.marks.map(([name, value, remark]) => `${name}: ${nameOf(item, value)}${remark ? ` (${remark})` : ""}`).join("\n");
@@ -138,6 +139,7 @@
   function count() {
     const number = answered(), changed = Object.keys(state.unsaved).length;
     byId("bar").value = number;
+    byId("save").classList.toggle("main", number === items.length && changed > 0);
     byId("counted").textContent = `${number} of ${items.length} answered`;
     byId("kept").textContent = changed ? `${changed} ${changed === 1 ? "item" : "items"} not yet in a saved file` : number ? "all in the saved file" : "";
     list();
