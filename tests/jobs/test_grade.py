@@ -292,7 +292,7 @@ def test_an_evaluation_takes_a_limit_and_answers_by_their_questions(example_buil
     [
         ([DOSE], "No intervals: they need two questions or drugs at least."),
         ([DOSE, ANURIA], "over questions or drugs, with each missing verdict counted as wrong and as right."),
-        ([DOSE, ANURIA, WEEKLY], "Intervals: 95 %, bootstrap over questions or drugs (up to 2)."),
+        ([DOSE, ANURIA, WEEKLY], "Intervals: 95 %, bootstrap over questions or drugs. Only 2 questions or drugs: these"),
     ],
 )
 def test_a_table_says_what_its_intervals_rest_on(

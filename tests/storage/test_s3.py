@@ -168,7 +168,7 @@ def test_a_run(folder: Location) -> None:
     begin(seed=0).finish({"questions": 3})
     assert begin(seed=0).complete
     assert RunDirectory.open(str(folder)).info()["questions"] == 3
-    with pytest.raises(RunConflict, match=r"no run\.json"):
+    with pytest.raises(RunConflict, match=r"did not write"):
         RunDirectory.begin(str(folder.parent), job="build_benchmark", config={}, versions={})
 
 
