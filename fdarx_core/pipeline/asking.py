@@ -206,6 +206,9 @@ class ClientPool:
     def open(self, responses: Location, watch: Callable[[Mapping[str, Counters]], None] = lambda _: None) -> Asker:
         """Return an Asker for the running event loop that keeps responses under `responses`."""
         records, requests = batch_records(responses), BatchedRequests()
+        # The store is opened anew: a process that is restarted must know what was answered in the meantime.
+        store = ResponseStore(responses)
+        reached = set(store.usage()["endpoint"].to_pylist()) if self.models else set()
         servers: list[AsyncEndpoint] = [make() for make in self.others]
         for model in self.models.values():
             if self.batch_files and takes_batches(model):
@@ -213,12 +216,11 @@ class ClientPool:
             elif self.batch and takes_batches(model):
                 servers.append(BatchEndpoint(model, records, requests))
             else:
-                servers.append(HttpEndpoint(model, known=not responses.is_empty()))
+                servers.append(HttpEndpoint(model, known=model.name in reached))
         endpoints: dict[str, AsyncEndpoint | Baseline] = {server.name: server for server in servers}
-        # The store is opened anew: a process that is restarted must know what was answered in the meantime.
         return Asker(
             endpoints | {self.rules.name: self.rules},
-            ResponseStore(responses),
+            store,
             max_requests=self.max_requests,
             max_cost=self.max_cost,
             grace_s=_GRACE_S,

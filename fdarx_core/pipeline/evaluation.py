@@ -330,7 +330,7 @@ def check_benchmark(run: RunDirectory, benchmark: str, given: GivenAnswers) -> N
     answers = (
         f"{question_id}\x1e{cell}\x1e{answer.text}\x1e{answer.cited}" for (question_id, cell), answer in given.items()
     )
-    check_inputs(run, content_id(benchmark, *sorted(answers)), "another benchmark, or other predictions,")
+    check_inputs(run, content_id(benchmark, *sorted(answers)), "another benchmark, or other answers,")
 
 
 def compare_runs(

@@ -261,7 +261,8 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str, *, amounts: boo
 
 def _axis_of_shares(values: Sequence[Estimate]) -> Axis:
     bounds = [bound for one in values for bound in _bounds(one)]
-    return linear_axis(max(min(bounds), 0), min(max(bounds), 1))
+    low, high = max(min(bounds), 0), min(max(bounds), 1)
+    return linear_axis(low, high) if low < high else linear_axis(max(low - 0.1, 0), min(high + 0.1, 1))
 
 
 def _axis_of_amounts(values: Sequence[Estimate]) -> Axis:

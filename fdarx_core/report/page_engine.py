@@ -247,8 +247,8 @@ def value_and_interval(estimate: Estimate | None, written: Callable[[float], str
 
 def signed(value: float, digits: int = 2) -> str:
     """Return a difference as text, "+0.12", "−0.12"; one that would be 0.00 has as many digits as it needs."""
-    form = f".{digits}f" if abs(value) < 1e-9 or round(abs(value), digits) else ".1g"
-    return f"{'+' if value > 1e-9 else '−' if value < -1e-9 else ''}{abs(value):{form}}"
+    form = f".{digits}f" if abs(value) < 1e-6 or round(abs(value), digits) else ".1g"
+    return f"{'+' if value > 1e-6 else '−' if value < -1e-6 else ''}{abs(value):{form}}"
 
 
 def by_significance(differences: Iterable[Difference]) -> list[Difference]:

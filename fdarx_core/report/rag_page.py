@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fdarx_core.evaluation.tables import select
@@ -51,11 +52,8 @@ def rag_sentence(differences: Sequence[Difference], names: ComparisonNames) -> s
     whole = [one for one in select(differences, postprocess=names.main) if one.first["strategy"] not in ABLATIONS]
     metric = next((name for name in METRIC_NAMES if select(whole, name)), "")
     rate, compared = METRIC_NAMES.get(metric, "").lower(), select(whole, metric)
-    said = difference_sentence(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
-    documents = max((one.clusters for one in compared), default=0)
-    least = 2.0 ** (1 - documents)  # of all ways to swap the results on each document, two are the most extreme
-    few = f" With {documents:,} documents no difference can be shown: p is at least {least:.2g}, before its correction."
-    return f"{said}{few * (least * len(compared) >= SIGNIFICANT)}"
+    named = partial(difference_sentence, clusters="document")
+    return named(compared, lambda side: names.title(side["strategy"]), f"has a higher {rate}", rate)
 
 
 def rag_page(

@@ -8,7 +8,7 @@ from statistics import NormalDist
 
 from fdarx_core.evaluation.metrics import HALLUCINATIONS, SUPPORTED
 from fdarx_core.evaluation.settings import SETTINGS
-from fdarx_core.evaluation.tables import select
+from fdarx_core.evaluation.tables import FILE_TITLES, select
 from fdarx_core.records import Difference, Estimate
 from fdarx_core.records.question_types import ANSWERABLE_TYPES, QUESTION_TYPES
 from fdarx_core.report.evaluation_figures import FULL_LABEL, Condition, EvaluationTables
@@ -60,7 +60,10 @@ def result_sentence(sheets: EvaluationTables) -> str:
     limited = ""
     if sheets.info.get("config", {}).get("limit"):
         total = sum(sheets.info["benchmark"]["questions"].values())
-        limited = f"Only {len(sheets.types):,} of {plural(total, 'question')} were taken, drawn by the seed (--limit)."
+        if len(sheets.types) < total:
+            limited = (
+                f"Only {len(sheets.types):,} of {plural(total, 'question')} were taken, drawn by the seed (--limit)."
+            )
     compared = hallucination_sentence(sheets.comparisons, cut=cut, unusable=unusable)
     return " ".join(filter(None, (clauses, compared, limited)))
 
@@ -96,11 +99,12 @@ def _accuracy_clause(sheets: EvaluationTables) -> str:
         differ = sum(len({(one.value, one.rows) for one in found}) > 1 for found in rates)
         elsewhere = f", but not in {plural(differ, 'other setting')}" * bool(differ)
         elsewhere += f", the best of {len(counts)}" * (len(counts) > len(best))
-        who = f"{listed(best)} are equal in this setting{elsewhere}: each answers"
+        who = f"{listed(best)} are equal {_where(condition, cells[0].cut)}{elsewhere}: each answers"
     else:
         who = f"{best[0]}{f' (the best of {len(counts)})' * (len(counts) > 1)} answers"
     types = listed([QUESTION_TYPES[name].title.lower() for name in ANSWERABLE_TYPES if sheets.questions[name]])
-    told = f"{who} {correct:,} of {asked:,} {types} questions correctly {_where(condition, cells[0].cut)} ({share})"
+    place = "" if len(best) > 1 else f" {_where(condition, cells[0].cut)}"
+    told = f"{who} {correct:,} of {asked:,} {types} questions correctly{place} ({share})"
     if accuracy.unscored and len(best) == 1:
         told += f"; {accuracy.rows:,} of the answers have a grade, and {percent(accuracy)} of these are correct"
     return told + _rate_alone(sheets, condition)
@@ -143,7 +147,9 @@ def hallucination_sentence(
         apart = f"({one.first['model']} {places[0]}, {one.second['model']} {places[1]})"
         return (places[0] if places[0] == places[1] else apart) + (f", on {group}," if group != "all" else "")
 
-    return difference_sentence(found, lambda side: side["model"], "hallucinates more", "hallucination rate", where)
+    cluster = "question" if any(one.first["setting"] in FILE_TITLES for one in found) else "drug"
+    rate = "hallucination rate"
+    return difference_sentence(found, lambda side: side["model"], "hallucinates more", rate, where, cluster)
 
 
 def difference_sentence(
@@ -152,16 +158,19 @@ def difference_sentence(
     more: str,
     rate: str,
     where: Callable[[Difference], str] = lambda _: "",
+    clusters: str = "drug",
 ) -> str:
     """Return the largest of the differences of one rate that are shown, or of all where none is; "" without any.
 
     A difference is shown if its interval excludes 0 and its p value, by Holm's correction, is below `SIGNIFICANT`.
+    Where too few clusters allow no such p, one whose interval excludes 0 is told as a difference of these answers.
 
     Args:
         comparisons: the differences; those without a p value are judged by their intervals.
         name: returns the name of a side, which does `more`, such as "hallucinates more", where its `rate` is higher.
         more, rate: words.
         where: returns the words for the setting of a difference.
+        clusters: what the results are swapped on for the p value.
     """
     if not comparisons:
         return ""
@@ -175,10 +184,17 @@ def difference_sentence(
     several = f" (the largest of {len(comparisons):,} comparisons, {told})" * (len(comparisons) > 1)
     chance = "" if p is None else f", p {f'{p:.3f}' if p >= 0.001 else '< 0.001'}"
     place = f" {where(one)}".rstrip()
-    if shown:
+    # Of all ways to swap the results on each cluster, the two most extreme ones have the smallest p.
+    few = one.significant and p is not None and 2.0 ** (1 - one.clusters) * len(comparisons) >= SIGNIFICANT
+    if shown or few:
         low, high = sorted(abs(bound or 0.0) for bound in (one.low, one.high))
         first, second = (first, second) if value > 0 else (second, first)
-        return f"{first} {more} than {second}{place} by {abs(value):.2f} [{low:.2f}, {high:.2f}]{chance}{several}."
+        said = f"{first} {more} than {second}{place} by {abs(value):.2f} [{low:.2f}, {high:.2f}]"
+        if shown:
+            return f"{said}{chance}{several}."
+        number = plural(one.clusters, clusters)
+        few_told = f"but {number} are too few to show any difference{chance} by Holm's correction{several}"
+        return f"In these answers {said}, {few_told}."
     if one.significant:
         chance += " by Holm's correction, which the interval lacks"
     needed, least = questions_needed(one), max(abs(value), LEAST_DIFFERENCE)

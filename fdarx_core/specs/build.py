@@ -116,7 +116,10 @@ class BuildSpec(BatchConfig, AskingSpec):
         for entry in filter(None, entries):
             try:
                 place = Location(entry)
-                ids += place.read_text().splitlines() if place.exists() and not place.is_dir() else [entry]
+                is_file = place.exists() and not place.is_dir()
+                if not is_file and not {*"/."}.isdisjoint(entry):
+                    raise ValueError(f"there is no file {entry}; give set ids, or a file with one a line")
+                ids += place.read_text().splitlines() if is_file else [entry]
             except StorageError as error:
                 raise ValueError(str(error)) from error
         return sorted({set_id.strip().lower() for set_id in ids if set_id.strip()})

@@ -129,7 +129,10 @@ def load_all(files: Iterable[str], *, check_access: bool = True, chosen_by: str 
         if file == BASELINE:
             continue
         if not Location(file).is_file():
-            raise ModelsError(f"--models {file}: not a file; give a models file, and names of models to {chosen_by}")
+            raise ModelsError(
+                f"models: {file} is not a file; give a models file or a fdarx.Model, and choose models by name "
+                f"with {chosen_by}"
+            )
         for name, model in load_models(file, check_access=check_access).items():
             if name in models:
                 raise ModelsError(f"{file}: model {name}: another file has a model of that name; give it another")

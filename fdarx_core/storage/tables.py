@@ -87,6 +87,7 @@ def read_where(location: Location, column: str, wanted: Collection[str], record:
 
 _NOT_FINITE = re.compile(rb"\b(?:NaN|Infinity)\b")
 _QUOTED = re.compile(r'"[^"]*"')
+_PLACE_IN_LINE = re.compile(r": line \d+ column \d+ \(char \d+\)$")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -135,7 +136,7 @@ def parse_json_row(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         if "UTF-8" in str(error):
             raise InputError("not_utf8", "the line is not in UTF-8; save the file as UTF-8") from error
-        raise InputError("not_json", str(error).replace("line 1 column", "column")) from error
+        raise InputError("not_json", _PLACE_IN_LINE.sub("", str(error))) from error
     if not isinstance(row, dict):
         raise InputError("not_an_object", f"the line holds a {type(row).__name__}, not an object with keys")
     return row
@@ -210,11 +211,9 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
     header = _QUOTED.sub("", text.lstrip("\r\n").partition("\n")[0])
     delimiter = max(",;\t", key=header.count)  # whichever the header has most of
     lines = [*io.StringIO(text, newline=""), ""]  # a quote that the last line leaves open takes in the empty one
-    reader, names, read = csv.reader(lines, delimiter=delimiter), list[str](), 0
+    reader, names, read = csv.reader(lines, delimiter=delimiter, strict=True), list[str](), 0
     try:
         for cells in reader:
-            if reader.line_num > read + 1:
-                list(csv.reader(lines[read : reader.line_num], delimiter=delimiter, strict=True))
             place, read = f"{location.name}:{read + 1}", reader.line_num
             if not names:  # one that recurs gets its position
                 names = [f"{name} {at}" if name in cells[:at] else name for at, name in enumerate(cells)]
@@ -224,7 +223,7 @@ def _csv(location: Location, blank: Collection[str]) -> Iterator[FileRow]:
                 fault = InputError("too_many_cells", detail) if any(cells[len(names) :]) else None
                 yield FileRow(place, {key: row[key] if key in blank else row[key] or None for key in row}, fault)
     except csv.Error as error:
-        where = f"{location}:{read + 1} has a quote that is not closed ({error})"
+        where = f"{location}:{read + 1} has a quote that is not closed, or text after one ({error})"
         raise StorageError(f'{where}; close it, and write a quote within a quoted text as ""') from error
 
 

@@ -108,12 +108,13 @@ export const uploadedWords = ({ uploaded_by: client }) => (client ? `uploaded by
 export const uploadedTag = (source) => (source.uploaded_by ? element("span", "uploaded", uploadedWords(source)) : null);
 
 /** Returns the notice that names the cited passages that were uploaded, null where none was. @param {Answer} answer */
-export function uploadNotice({ passages, citations }) {
+export function uploadNotice(answer) {
+  const { passages, citations } = answer;
   const cited = new Set(citations.map((one) => one.n));
   const uploads = passages.filter((one) => one.uploaded_by && cited.has(one.n));
   if (!uploads.length) return null;
   const named = uploads.map((one) => `[${one.n}] by ${one.uploaded_by}`).join(", ");
-  const cites = `This answer cites ${uploads.length === 1 ? "an uploaded passage" : "uploaded passages"}: ${named}.`;
+  const cites = `${isQuoted(answer) ? "The marked sentences are also of" : "This answer cites"} ${uploads.length === 1 ? "an uploaded passage" : "uploaded passages"}: ${named}.`;
   return notice("uploads", cites, paragraph("Uploaded documents are not published labels or guidelines."));
 }
 

@@ -170,7 +170,7 @@ def test_answers_made_elsewhere_are_graded(evaluated: Path, example_build: Path,
     file.write_text(json.dumps({**rows[0], "answer": "something else"}))
     more = ("--predictions", file, "--models", "baseline", "--settings", "oracle")
     changed = evaluate(example_build, tmp_path / "run", *more)
-    assert changed.returncode == 2 and "other predictions" in changed.stderr
+    assert changed.returncode == 2 and "other answers" in changed.stderr
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "complete"
 
 
@@ -199,7 +199,7 @@ def test_a_plan_asks_nothing(example_build: Path, server: LoopbackServer, tmp_pa
         (("--settings", "oracle,open_book"), "--settings: there is no setting open_book"),
         (("--retrievers", "bm26"), "there is no retriever bm26"),
         (("--judge", "nobody"), "--judge nobody: there is no such model"),
-        (("--models", "missing.yaml"), "--models missing.yaml: not a file"),
+        (("--models", "missing.yaml"), "models: missing.yaml is not a file"),
         (("--retrievers", "bm25+rerank"), "--reranker-model"),
         (("--bertscore-model", "nowhere"), "--bertscore-model: "),
         (("--benchmark", "nowhere"), "there is nothing at nowhere"),

@@ -30,6 +30,7 @@ def refusal(file: Path, *command: object) -> str:
         (f'{HEADER}q1,"5 mg,5 mg\nq2,a2,r2\nq3,a3,r3\n', 2),
         (f'{HEADER}q1,a1,r1\nq2,"5 mg,5 mg\nq3,"a3, too","r3"\n', 3),
         (f'{HEADER}q1,a1,r1\nq2,a2,"r2', 3),
+        (f'{HEADER}q1,"5 mg" daily",r1\n', 2),
         (f'"{HEADER}q1,a1,r1\n', 1),
         (f'{HEADER}\n"q\n1",a1,r1\n"q2,a2,r2\n', 5),
     ],
@@ -108,7 +109,7 @@ def test_the_first_row_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     file = tmp_path / "bad.jsonl"
     row = '{"question": "What is the dose?", "answer": "The dose is 5 mg.", "reference": "5 mg", "id": "%d"}\n'
     file.write_text(row % 1 + row % 2 + "{broken\n" + row % 3)
-    first = r"bad\.jsonl:3: not_json, unexpected character.*column 2 \(char 1\); see /.*parquet\n"
+    first = r"bad\.jsonl:3: not_json, unexpected character[^()]*; see /.*parquet\n"
     graded = run_job("grade", file, "--out", tmp_path / "grade")
     assert re.search(f"^1 row cannot be used, first {first}", graded.stderr)
     checked = run_job("factuality", "--predictions", file, "--evidence", f"file:{file}", "--out", tmp_path / "f")

@@ -147,7 +147,7 @@ def test_a_graded_file_is_resumed_and_can_be_looked_at(server: LoopbackServer, t
     assert shown.returncode == 0 and SAID[DOSE] in shown.stdout and "given_context" in shown.stdout
     assert not any(word in shown.stdout for word in ("label", "set id", "split", "factual"))
     file.write_text(file.read_text().replace("gout", "fever"))
-    with pytest.raises(RunConflict, match="other predictions"):
+    with pytest.raises(RunConflict, match="other answers"):
         fdarx.grade(file, judge=fdarx.Model("strong", base_url=server.openai_url), out=tmp_path / "run", resamples=100)
 
 
@@ -292,7 +292,10 @@ def test_an_evaluation_takes_a_limit_and_answers_by_their_questions(example_buil
     [
         ([DOSE], "No intervals: they need two questions or drugs at least."),
         ([DOSE, ANURIA], "over questions or drugs, with each missing verdict counted as wrong and as right."),
-        ([DOSE, ANURIA, WEEKLY], "Intervals: 95 %, bootstrap over questions or drugs. Only 2 questions or drugs: these"),
+        (
+            [DOSE, ANURIA, WEEKLY],
+            "Intervals: 95 %, bootstrap over questions or drugs. Only 2 questions or drugs: these",
+        ),
     ],
 )
 def test_a_table_says_what_its_intervals_rest_on(

@@ -100,11 +100,11 @@ def test_the_misspelt_name_of_an_engine(tmp_path: Path, models: Path) -> None:
 
 
 def test_a_name_in_place_of_a_models_file(tmp_path: Path) -> None:
-    says = "not a file; give a models file, and names of models to"
+    says = "is not a file; give a models file or a fdarx.Model, and choose models by name with"
     told = refused("evaluate", "--benchmark", "absent", "--models", "alpha", "--out", tmp_path / "run")
-    assert told == f"error: --models alpha: {says} --only\n"
+    assert told == f"error: models: alpha {says} --only\n"
     told = refused("grade", "absent.csv", "--models", tmp_path, "--out", tmp_path / "run")
-    assert told == f"error: --models {tmp_path}: {says} --judge\n"
+    assert told == f"error: models: {tmp_path} {says} --judge\n"
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,7 @@ def test_a_name_in_place_of_a_models_file(tmp_path: Path) -> None:
         ("check --models=m.yaml", "MODELS is positional: write its value without --models; see"),
         ("grade a b --out g", "'b' is one value too many; see"),
         ("build --labels= --out x", "--labels: it is empty (given: ''); see"),
+        ("build --labels a --out x --set-ids none.txt", "--set-ids: there is no file none.txt; give set ids"),
         ("build --labels a --out=", "--out: it is empty (given: ''); see"),
         ("serve --index=", "--index: it is empty (given: ''); see"),
         ("build --labels a --out x --sample ten", "--sample: it must be a whole number (given: 'ten'); see"),
@@ -178,7 +179,9 @@ def test_models_in_python_are_a_list_of_models_or_files(tmp_path: Path) -> None:
     entries: list[Any] = [{"name": "a", "api_key": "sk-planted"}]
     with pytest.raises(ValueError, match=r"^models: .* \(given: a dict, no fdarx\.Model\)$"):
         fdarx.evaluate("absent", models=entries)
-    with pytest.raises(ModelsError, match=r"^--models alpha: not a file; give a models file, and names of models to"):
+    with pytest.raises(
+        ModelsError, match=r"^models: alpha is not a file; give a models file or a fdarx.Model, and choose models"
+    ):
         fdarx.evaluate("absent", models="alpha")
     model = fdarx.Model("small", base_url="http://127.0.0.1:1/v1")
     assert EvaluateSpec.of(models=model, out="x").loaded_models() == {"small": model.config}

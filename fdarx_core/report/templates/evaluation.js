@@ -15,8 +15,8 @@
     const [metric, group, search, sure] = ["metric", "group", "search", "sure"].map((name) => byId(`difference-${name}`));
     fillSelect(metric, data.rows.map((row) => row[0]), "All");
     fillSelect(group, data.rows.map((row) => row[1]), "All");
-    const size = (value) => (value > 1e-9 && value < 5e-4 ? value.toPrecision(1) : value.toFixed(3));
-    const signed = (value) => (value > 1e-9 ? "+" : value < -1e-9 ? "−" : "") + size(Math.abs(value));
+    const size = (value) => (value > 1e-6 && value < 5e-4 ? value.toPrecision(1) : value.toFixed(3));
+    const signed = (value) => (value > 1e-6 ? "+" : value < -1e-6 ? "−" : "") + size(Math.abs(value));
     const chance = (value) => (value < 0.001 ? "< 0.001" : value.toFixed(3));
     const keeps = (row) => (!metric.value || row[0] === metric.value) && (!group.value || row[1] === group.value)
       && (!sure.checked || row[8] < data.level) && `${row[2]}\n${row[3]}`.toLowerCase().includes(search.value.toLowerCase());

@@ -144,7 +144,7 @@
   function passage([place, rank, entails, neutral, contradicts, start, end, reason, about], decided, claim) {
     const [title, where, length, excerpts] = data.passages[place];
     const mark = decided ? (["unsupported", "undecided"].includes(claim.verdict) ? "nearest" : "decided") : "";
-    const head = element("p", "", "about", element("b", `${rank}. ${title}`, "title"), text(where ? ` · ${where}` : ""), mark && element("span", mark, `tag ${claim.verdict}`), text(about ? "" : " · not on the claim's drug"));
+    const head = element("p", "", "about", element("b", `${rank}. ${title}`, "title"), text(where ? ` · ${where}` : ""), mark && element("span", mark, `tag ${claim.verdict}`), text(about ? "" : " · not known to be on the claim's drug"));
     const judged = entails === null ? element("p", `Not judged: ${reason || "no reason was given"}`, "about") : chances(entails, neutral, contradicts);
     return element("blockquote", "", decided ? `decided ${claim.verdict}` : "", head, judged,
       entails !== null && reason && element("p", reason, "about reason"), wording(excerpts, length, start, end, entails !== null));
