@@ -49,7 +49,7 @@ def exit_code(job: Callable[[], object]) -> int:
     try:
         code = job()
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on with what is done", file=sys.stderr)
+        print("\ninterrupted; the same command resumes the job with what is done", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
         from fdarx_core.llm import AskingStopped, ModelsError  # importing these takes longer than showing help may

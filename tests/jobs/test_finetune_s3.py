@@ -28,7 +28,7 @@ def test_ctrl_c_leaves_a_run_that_the_same_command_ends(
     told = process.communicate(timeout=120)[1]
     run = RunDirectory.open(str(out))
     assert process.returncode == INTERRUPTED
-    assert told.splitlines()[-1].startswith("interrupted; the same command goes on")
+    assert told.splitlines()[-1].startswith("interrupted; the same command resumes")
     assert run.info()["status"] == "interrupted"
     assert tune(out, options) == 0
     assert "resuming" in capsys.readouterr().err
