@@ -76,7 +76,7 @@ def compared(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 def test_one_more_document_embeds_its_chunks_alone(made: Path, guidelines: Path) -> None:
     before = IndexReader.open(str(made))
     (guidelines / "note.txt").write_text("Cork liners\n\nA liner of cork is never accepted for liquids.")
-    assert "new      1 chunks" in index(guidelines, made, *HERE)
+    assert "new      1 chunk\n" in index(guidelines, made, *HERE)
     after = IndexReader.open(str(made))
     assert len(after) == len(before) + 1
     assert "new      0 chunks" in index(guidelines, made, *HERE)
