@@ -112,7 +112,7 @@ def test_a_build_asks_at_most_as_often_as_planned(made: Mapping[str, Any], folde
 
 
 @pytest.mark.cluster
-def test_a_sweep_sends_what_was_planned(made: Mapping[str, Any], folder: Path) -> None:
+def test_a_sweep_sends_what_was_planned_and_grades_at_most_as_many(made: Mapping[str, Any], folder: Path) -> None:
     planned = by_task(evaluation_of(folder / "sweep", folder / "build", "http://localhost:8000/v1").planned_parts())
     with LoopbackServer() as server:
         job = evaluation_of(folder / "sent", folder / "build", server.openai_url)
@@ -123,7 +123,9 @@ def test_a_sweep_sends_what_was_planned(made: Mapping[str, Any], folder: Path) -
 
         server.answer = say
         asked = {row["task"]: row for row in job.run_all()["asked"]}
-        assert server.number == sum(row.requests for row in planned.values())
+        assert server.number == sum(row["requests"] for row in asked.values())
+    grades = asked.pop("grade_answer"), planned.pop("grade_answer")
+    assert 0 < grades[0]["requests"] <= grades[1].requests  # equal answers share a request, refusals need none
     assert {task: row["requests"] for task, row in asked.items()} == {
         task: row.requests for task, row in planned.items()
     }
