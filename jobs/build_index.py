@@ -33,18 +33,22 @@ def index(*, config: Annotated[IndexSpec, Parameter(name="*")]) -> int:
         rejected = Counter(reject.reason for reject in indexing.rejects)
         print_json({"index": str(indexing.place), **counts, "rejects": dict(rejected.most_common())})
     else:
-        _tell(indexing)
+        _tell(indexing, config.no_vectors)
     return 0
 
 
-def _tell(done: Indexing) -> None:
+def _tell(done: Indexing, no_vectors: str) -> None:
     from fdarx_core.report.page_engine import plural  # importing it takes longer than showing help may
 
     place, manifest = done.place, IndexStore(done.place).current()
     assert manifest is not None, "the index was just written"
     if done.rejects:
         tell_rejects("left out", done.rejects, f"{place}/rejects.parquet")
-    by = f"BM25 and {manifest.windows:,} vectors of {manifest.encoder.name}" if manifest.encoder else "BM25 alone"
+    by = (
+        f"BM25 and {manifest.windows:,} vectors of {manifest.encoder.name}"
+        if manifest.encoder
+        else f"BM25 alone{no_vectors and f': {no_vectors}'}"
+    )
     size = f"{plural(manifest.chunks, 'chunk')} of {plural(manifest.documents, 'document')}"
     print(f"index    {place}\nversion  {manifest.version}: {size}")
     print(f"new      {plural(done.embedded, 'chunk')}\nsearch   {by}")

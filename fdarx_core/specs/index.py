@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
 from fdarx_core.specs.options import Required, RunningConfig, SharedGpuConfig
 from fdarx_core.specs.running import JobSpec, local_or_ray, no_progress
@@ -40,6 +39,13 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
     rebuild: bool = False
     """build the index again from --documents only, for example with another model or chunk size"""
 
+    _no_vectors: str = PrivateAttr("")
+
+    @property
+    def no_vectors(self) -> str:
+        """Why no model of vectors could be used; "" where one was, or none was wanted."""
+        return self._no_vectors
+
     @model_validator(mode="after")
     def _sensible(self) -> IndexSpec:
         if not self.documents and not self.remove:
@@ -49,7 +55,7 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
         return self
 
     def model(self) -> str | None:
-        """Return the directory of the model of the vectors; None, with a message on standard error, if there is none.
+        """Return the directory of the model of the vectors; None, with the reason in `no_vectors`, if there is none.
 
         Raises ModelMissing if a model was named and can't be used.
         """
@@ -64,7 +70,7 @@ class IndexSpec(RunningConfig, SharedGpuConfig, JobSpec):
         except ModelMissing as error:
             if self.cosine_model:
                 raise
-            print(f"no vectors, so only lexical search is possible: {error}", file=sys.stderr)
+            self._no_vectors = str(error)
             return None
 
     def open(self) -> Indexing:
