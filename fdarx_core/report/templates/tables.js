@@ -4,9 +4,9 @@
   const SIGNS = {
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "✓": "$\\surd$", "−": "$-$", "µ": "$\\mu$",
     "μ": "$\\mu$", "÷": "$\\div$", "×": "$\\times$", "≤": "$\\le$", "≥": "$\\ge$", "<": "$<$", ">": "$>$", "|": "$|$",
-    "ρ": "$\\rho$", "α": "$\\alpha$", "Δ": "$\\Delta$",
+    "κ": "$\\kappa$", "→": "$\\to$", "ρ": "$\\rho$", "α": "$\\alpha$", "Δ": "$\\Delta$",
   };
-  const latex = (words) => words.replace(/[&%$#_{}\\~^✓−µμ÷×≤≥<>|ραΔ]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
+  const latex = (words) => words.replace(/[&%$#_{}\\~^✓−µμ÷×≤≥<>|κ→ραΔ]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
   const text = (cell) => cell.textContent.replace(/\s+/g, " ").trim();
   // A list that is shown page by page gives all its rows as `everyRow`.
   const bodyOf = (table) => table.tBodies[0].everyRow?.() ?? [...table.tBodies[0].rows];
