@@ -29,12 +29,17 @@ class ThresholdResult(NamedTuple):
 def read_bounds(values: Sequence[str], metrics: Iterable[AnswerFunction | Metric], option: str) -> dict[str, float]:
     """Return the bounds of the values METRIC=NUMBER of an option. Raises ValueError for another form, for a number that
     the metric cannot reach, and for a metric that is none of FDARx, of installed packages and the given ones."""
+    bounds: dict[str, float] = {}
+    for value in values:
+        name, _, number = value.partition("=")
+        try:
+            bounds[name.strip()] = float(number)
+        except ValueError as error:
+            raise ValueError(f"{option} {value}: write METRIC=NUMBER, such as accuracy=0.8 for 80 %") from error
     try:
-        bounds = {name.strip(): float(number) for name, _, number in (value.partition("=") for value in values)}
         _check_bounds(bounds.items(), added_metrics(tuple(metrics)))
     except ValueError as error:
-        form = "write METRIC=NUMBER, such as accuracy=0.8 for 80 %" if "convert" in str(error) else error
-        raise ValueError(f"{option} {' '.join(values)}: {form}") from error
+        raise ValueError(f"{option} {' '.join(values)}: {error}") from error
     return bounds
 
 

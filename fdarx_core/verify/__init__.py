@@ -76,6 +76,7 @@ def verify(
         ModelMissing: for a name that is no NLI cross-encoder.
         ModelsError: for a language model without an address.
     """
+    pairs = list(pairs)
     for pair in pairs:
         of_two = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
         if not isinstance(pair, TextPair) and not of_two:

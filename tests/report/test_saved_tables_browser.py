@@ -66,6 +66,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 def test_a_table_saved_as_csv_has_each_value_and_its_bounds(tables: list[dict[str, Any]]) -> None:
+    assert sum(bool(cell.get("low")) for table in tables for row in table["rows"] for cell in row) > 50
     for table in tables:
         header, *rows = csv.reader(io.StringIO(table["CSV"]))
         assert len(rows) == len(table["rows"])
